@@ -1,12 +1,8 @@
 /**
  * Tests paths into composites and arrays, wherever a path may stand. They mean the same as in the
- * JSON of the column. Paths into json and jsonb have the same SQL as ever.
+ * JSON of the column.
  */
 import t from 'tap'
-import type { Batch } from '../../schemas/batch.ts'
-import { planBatch } from '../../src/plan/plan-batch.ts'
-import { compile } from '../../src/sql/compile.ts'
-import { ColumnTypes } from '../../src/sql/values/column-types.ts'
 import * as op from '../support/operations.ts'
 import { useService } from '../support/service.ts'
 
@@ -243,36 +239,6 @@ t.test('the rows of from', async t => {
     grouped: [{ place: 1, word: 'wine' }],
     joined: [{ place: 2, word: 'wine' }]
   })
-})
-
-t.test('a path into json or jsonb does not convert the column', t => {
-  const plan = planBatch([
-    read({
-      columns: ['data->l', { column: 'doc->>l', as: 'm' }],
-      where: { 'data->l->0': { eq: 1 } },
-      order: [{ 'doc->l': 'asc' }]
-    })
-  ] as unknown as Batch, { schemas: ['public'], maxRows: 10, maxConditions: 10 })
-  const types = new ColumnTypes()
-  types.remember(JSON.stringify([{
-    schema: 'public',
-    name: 'places',
-    columns: [
-      ['data', 3802, -1],
-      ['doc', 114, -1]
-    ]
-  }]))
-  const options = { session: { role: 'r', claims: '{}' }, maxRows: 10, maxBytes: 100_000 }
-  const [statement] = compile(plan, {
-    ...options,
-    findColumns: table => types.lookup(table),
-    findFunction: () => undefined
-  })
-  for (const column of ['t."data"', 't."doc"']) {
-    t.match(statement?.text, `${column} operator(pg_catalog.->`)
-  }
-  t.notMatch(statement?.text, /(?:array|row)_to_json/)
-  t.end()
 })
 
 t.test('a path into an array is no boolean', async t => {
