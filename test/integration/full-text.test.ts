@@ -96,18 +96,6 @@ t.test('whole json and jsonb columns are searched', async t => {
   const search = (column: string): object => op.select(column, 'notes', {
     columns: ['id'], where: { [column]: { plfts: { query: 'ripe pear', config: 'english' } } }
   })
-  const found = async (column: string): Promise<unknown> => {
-    const { body, text } = await service.post([search(column)])
-    return body.data?.[column] ?? text
-  }
-  for (const column of ['j', 'b', 'd', 'v']) t.same(await found(column), [{ id: 1 }], column)
-  const changed = await service.post([
-    search('b'),
-    op.update('u', 'notes', {
-      set: { v: 'x' },
-      where: { and: [{ b: { fts: 'apples' } }, { j: { not: { fts: 'ripe' } } }] },
-      returning: ['id']
-    })
-  ], { headers: { prefer: 'tx=rollback' } })
-  t.same(changed.body.data, { b: [{ id: 1 }], u: [{ id: 2 }] })
+  const { body, text } = await service.post(['j', 'b', 'd', 'v'].map(search))
+  t.same(body.data, Object.fromEntries(['j', 'b', 'd', 'v'].map(id => [id, [{ id: 1 }]])), text)
 })
