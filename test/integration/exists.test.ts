@@ -6,7 +6,7 @@
 import t from 'tap'
 import * as op from '../support/operations.ts'
 import { ids } from '../support/database/same-rows.ts'
-import { assertIssues, issuesOf } from '../support/issues.ts'
+import { assertIssues } from '../support/issues.ts'
 import { useService } from '../support/service.ts'
 
 const schema = `
@@ -72,16 +72,6 @@ t.test('mistakes are refused and change nothing', async t => {
     t.match(body.error, { code: 'undefined_column', message })
   }
   t.equal((await service.database.sql`select from lines`).length, 4)
-})
-
-t.test('conditions of other tables count to the limit of conditions', async t => {
-  const condition = (where: object): object =>
-    ({ exists: { table: 'orders', on: { customer_id: 'id' }, where } })
-  const check = (where: object): string[] =>
-    issuesOf([op.select('s', 'customers', { where })], { conditions: '3' })
-  const two = { id: { gt: 0, lt: 9 } }
-  t.same(check(condition(two)), [])
-  t.same(check(condition({ ...two, ...condition({}) })), ['member_invalid where'])
 })
 
 const table = 'items'

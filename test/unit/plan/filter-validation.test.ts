@@ -268,6 +268,7 @@ t.test('at most 1000 conditions are accepted, at any depth', async t => {
       id: { eq: -1 }
     },
     { id: { not: { gt: 1, not: { lt: 1, eq: 2 } }, eq: 1 }, n: { eq: 5 } },
+    { exists: { table: 'o', on: { a: 'b' }, where: { id: { gt: 1, lt: 2, eq: 3, neq: 4 } } } },
     {
       and: [
         { and: [{ id: { in: [1, 2, 3, 4, 5, 6, 7] } }, { id: { between: [1, 2] } }] },
