@@ -586,141 +586,79 @@ t.test('functions of several types take a parameter as they take its value', asy
   }
 })
 
-t.test('a parameter inside an array or a composite fits its type, or is refused', async t => {
-  const insert = (row: object, x: unknown = true): object => ({
+t.test('a parameter inside of a value fits its type beside others, or is refused', async t => {
+  const list = { type: 'array' }
+  const file = (x: unknown, ...operations: readonly object[]): object => ({
     params: { type: 'object', properties: { x }, required: ['x'] },
-    operations: [op.insert('o', 'offers', [{ id: 1, ...row }], { returning: Object.keys(row) })]
+    operations: [op.select('s', 'seeds'), ...operations]
   })
-  const service = await useService(t, {
+  const insert = (row: object, x: unknown = true): object =>
+    file(x, op.insert('o', 'offers', [{ id: 1, ...row }], { returning: Object.keys(row) }))
+  const find = (amount: number, operand: unknown, x: unknown = true): object => file(
+    x,
+    op.insert('o', 'offers', [{ id: 1, price: { amount, curr: 'EUR' } }]),
+    op.select('found', 'offers', { columns: ['id'], where: { price: { in: operand } } })
+  )
+  const { run } = await useService(t, {
     schema: `
       create type price as (amount numeric(4, 2), curr text);
-      create table offers (id int primary key, price price, tags text[], grid int[]);
-      grant all on offers to oneflight_user`,
+      create table offers (id int primary key, price price, tags text[], grid int[], docs jsonb[],
+        doc jsonb);
+      create table seeds (n int, curr text);
+      insert into seeds values (7, 'EUR');
+      grant all on offers, seeds to oneflight_user`,
     batches: {
       tags: insert({ tags: ['a', '$params.x'] }),
       price: insert({ price: { amount: '$params.x', curr: 'EUR' } }),
       grid: insert({ grid: ['$params.x', [3, 4]] }, numbers),
-      ints: insert({ grid: ['$params.x'] }, { type: 'array' }),
-      many: {
-        params: { type: 'object', properties: { x: { type: 'array' } }, required: ['x'] },
-        operations: [op.insert('o', 'offers', Array.from({ length: 20 }, (_, id) =>
-          ({ id, grid: '$params.x' })), { returning: ['grid'] })]
-      },
-      list: {
-        params: { type: 'object', properties: { x: { type: 'array' } }, required: ['x'] },
-        operations: [
-          op.insert('o', 'offers', [{ id: 1, price: { amount: 1.23, curr: 'EUR' } }]),
-          op.select('s', 'offers', { columns: ['id'], where: { price: { in: '$params.x' } } })
-        ]
-      },
-      found: {
-        params: { type: 'object', properties: { x: true }, required: ['x'] },
-        operations: [
-          op.insert('o', 'offers', [{ id: 1, price: { amount: 1.5, curr: 'EUR' } }]),
-          op.select('s', 'offers', { columns: ['id'], where: { price: { in: ['$params.x'] } } })
-        ]
-      }
+      ints: insert({ grid: ['$params.x'] }, list),
+      many: file(list, op.insert('o', 'offers', Array.from({ length: 20 }, (_, id) =>
+        ({ id, grid: '$params.x' })), { returning: ['grid'] })),
+      list: find(1.23, '$params.x', list),
+      found: find(1.5, ['$params.x']),
+      tags_of: insert({ tags: ['$s.0.curr', '$params.x'] }),
+      price_of: insert({ price: { amount: '$params.x', curr: '$s.0.curr' } }),
+      grid_of: insert({ grid: ['$params.x', ['$s.0.n', 4]] }, list),
+      docs_of: insert({ docs: ['$params.x', '$s.0.n'] }),
+      lists_of: insert({ docs: ['$params.x', ['$s.0.n']] }, list),
+      doc_of: insert({ doc: Array(6).fill(['$params.x', '$s.0.n']) }),
+      in: file(true, op.select('o', 'seeds', { where: { n: { in: ['$params.x', '$s.0.n'] } } }))
     }
   })
-  const run = async (name: string, x: unknown): ReturnType<typeof service.run> =>
-    service.run(name, { x }, { headers: { prefer: 'tx=rollback' } })
-  const stored: ReadonlyArray<readonly [name: string, x: unknown, value: unknown]> = [
-    ['tags', 'b', ['a', 'b']],
-    ['tags', null, ['a', null]],
-    ['price', 1.5, { amount: 1.5, curr: 'EUR' }],
-    ['grid', [1, 2], [[1, 2], [3, 4]]]
-  ]
-  for (const [name, x, value] of stored) {
-    const { body, text } = await run(name, x)
-    t.same(body.data?.o, [{ [name]: value }], text)
-  }
-  const { body: lists, text } = await run('ints', [[1, 2], [3, 4]])
-  t.same(lists.data?.o, [{ grid: [[[1, 2], [3, 4]]] }], text)
-  const many = await run('many', [[1, 2], [3, 4]])
-  t.same(many.body.data?.o[19], { grid: [[1, 2], [3, 4]] }, many.text)
-  const found: ReadonlyArray<readonly [name: string, x: unknown]> = [
-    ['found', { amount: 1.5, curr: 'EUR' }], ['list', [{ amount: 1.23, curr: 'EUR' }]]
-  ]
-  for (const [name, x] of found) {
-    const { body, text } = await run(name, x)
-    t.same(body.data?.s, [{ id: 1 }], text)
-  }
-  for (const price of [{ amount: 1.234, curr: 'EUR' }, { amount: 1.23, currency: 'EUR' }]) {
-    t.match((await run('list', [price])).body.error, { code: 'value_invalid', op: 's' })
-  }
-  const refused: ReadonlyArray<readonly [name: string, x: unknown, column?: string]> =
-    [['tags', { a: 1 }], ['tags', ['b']], ['price', 1.234], ['price', [1]],
-      ['ints', [1, 2.5], 'grid']]
-  for (const [name, x, column = name] of refused) {
-    const { status, body, text } = await run(name, x)
-    t.match([status, body.error], [422, {
-      code: 'value_invalid', path: ['values', 0, column]
-    }], text)
-  }
-})
-
-t.test('a parameter stands beside references in arrays, composites and JSON', async t => {
-  const file = (row: object, x: unknown = true): object => ({
-    params: { type: 'object', properties: { x }, required: ['x'] },
-    operations: [
-      op.select('s', 'seeds'),
-      op.insert('o', 'mixed', [{ id: 1, ...row }], { returning: Object.keys(row) })
-    ]
-  })
-  const list = { type: 'array' }
-  const service = await useService(t, {
-    schema: `
-      create type price as (amount numeric(4, 2), curr text);
-      create table mixed (id int primary key, price price, tags text[], grid int[], docs jsonb[],
-        doc jsonb);
-      create table seeds (n int, curr text);
-      insert into seeds values (7, 'EUR');
-      grant all on mixed, seeds to oneflight_user`,
-    batches: {
-      tags: file({ tags: ['$s.0.curr', '$params.x'] }),
-      price: file({ price: { amount: '$params.x', curr: '$s.0.curr' } }),
-      grid: file({ grid: ['$params.x', ['$s.0.n', 4]] }, list),
-      docs: file({ docs: ['$params.x', '$s.0.n'] }),
-      lists: file({ docs: ['$params.x', ['$s.0.n']] }, list),
-      doc: file({ doc: Array(6).fill(['$params.x', '$s.0.n']) })
-    }
-  })
-  const run = async (name: string, x: unknown): ReturnType<typeof service.run> =>
-    service.run(name, { x }, { headers: { prefer: 'tx=rollback' } })
-  const stored: ReadonlyArray<readonly [name: string, x: unknown, row: object]> = [
-    ['tags', 'b', { tags: ['EUR', 'b'] }],
+  const accepted: ReadonlyArray<readonly [name: string, x: unknown, row: object]> = [
+    ['tags', 'b', { tags: ['a', 'b'] }],
+    ['tags', null, { tags: ['a', null] }],
     ['price', 1.5, { price: { amount: 1.5, curr: 'EUR' } }],
-    ['grid', [1, 2], { grid: [[1, 2], [7, 4]] }],
-    ['docs', { a: 1 }, { docs: [{ a: 1 }, 7] }],
-    ['lists', [1], { docs: [[1], [7]] }],
-    ['doc', [null], { doc: Array(6).fill([[null], 7]) }]
+    ['grid', [1, 2], { grid: [[1, 2], [3, 4]] }],
+    ['ints', [[1, 2], [3, 4]], { grid: [[[1, 2], [3, 4]]] }],
+    ['many', [[1, 2], [3, 4]], { grid: [[1, 2], [3, 4]] }],
+    ['found', { amount: 1.5, curr: 'EUR' }, { id: 1 }],
+    ['list', [{ amount: 1.23, curr: 'EUR' }], { id: 1 }],
+    ['tags_of', 'b', { tags: ['EUR', 'b'] }],
+    ['price_of', 1.5, { price: { amount: 1.5, curr: 'EUR' } }],
+    ['grid_of', [1, 2], { grid: [[1, 2], [7, 4]] }],
+    ['docs_of', { a: 1 }, { docs: [{ a: 1 }, 7] }],
+    ['lists_of', [1], { docs: [[1], [7]] }],
+    ['doc_of', [null], { doc: Array(6).fill([[null], 7]) }],
+    ['in', 1, { n: 7, curr: 'EUR' }]
   ]
-  for (const [name, x, row] of stored) {
-    const { body, text } = await run(name, x)
-    t.same(body.data?.o, [row], text)
+  const headers = { prefer: 'tx=rollback' }
+  for (const [name, x, row] of accepted) {
+    const { body, text } = await run(name, { x }, { headers })
+    t.same(Object.values<object[]>(body.data ?? {}).at(-1)?.at(-1), row, `${name} ${text}`)
   }
-  const refused: ReadonlyArray<readonly [name: string, x: unknown]> =
-    [['tags', ['b']], ['price', 1.234], ['grid', [1, 2.5]], ['docs', [1]], ['lists', [[1]]]]
-  for (const [name, x] of refused) {
-    const { body, text } = await run(name, x)
-    t.match(body.error, { code: 'value_invalid' }, text)
+  const refused: ReadonlyArray<readonly [name: string, x: unknown, path?: readonly unknown[]]> = [
+    ...[{ a: 1 }, ['b']].map(x => ['tags', x, ['values', 0, 'tags', 1]] as const),
+    ...[1.234, [1]].map(x => ['price', x, ['values', 0, 'price', 'amount']] as const),
+    ['ints', [1, 2.5], ['values', 0, 'grid', 0, 1]],
+    ...[{ amount: 1.234, curr: 'EUR' }, { amount: 1.23, currency: 'EUR' }]
+      .map(price => ['list', [price]] as const),
+    ['tags_of', ['b']], ['price_of', 1.234], ['grid_of', [1, 2.5]], ['docs_of', [1]],
+    ['lists_of', [[1]]], ['in', [1]]
+  ]
+  for (const [name, x, path] of refused) {
+    const { status, body, text } = await run(name, { x }, { headers })
+    t.match([status, body.error?.code], [422, 'value_invalid'], text)
+    if (path !== undefined) t.same(body.error?.path, path, text)
   }
-})
-
-t.test('a list has parameters beside values of earlier operations', async t => {
-  const { run } = await useService(t, {
-    schema: `create table n (id int); insert into n values (1), (2), (3);
-      grant select on n to oneflight_user`,
-    batches: {
-      both: {
-        params: { type: 'object', properties: { x: true }, required: ['x'] },
-        operations: [
-          { id: 's', op: 'select', table: 'n', where: { id: { eq: 3 } } },
-          { id: 'b', op: 'select', table: 'n', where: { id: { in: ['$params.x', '$s.0.id'] } } }
-        ]
-      }
-    }
-  })
-  t.same((await run('both', { x: 1 })).body.data?.b, [{ id: 1 }, { id: 3 }])
-  t.match((await run('both', { x: [1] })).body.error, { code: 'value_invalid' })
 })
