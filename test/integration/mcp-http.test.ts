@@ -5,6 +5,7 @@
 import t, { type Test } from 'tap'
 import { callTool, connectAgent, readText, sendMessage, writeCall } from '../support/mcp.ts'
 import { ask, forbidAnswers, useService } from '../support/service.ts'
+import { failed } from '../support/shorthand.ts'
 import { holdRow } from '../support/database/hold.ts'
 import * as op from '../support/operations.ts'
 
@@ -53,9 +54,7 @@ t.test('only POST is served, and only with MCP=on', async t => {
 
 t.test('tokens and roles', async t => {
   const headers = { authorization: 'Bearer x.y.z' }
-  t.match(await sendMessage(service, read, { headers }), {
-    status: 401, body: { error: { code: 'token_invalid' } }
-  })
+  t.match(await sendMessage(service, read, { headers }), failed(401, 'token_invalid'))
   t.match(readText(await sendMessage(service, read, { role: null })), /"committed":true/)
   const refused = await sendMessage(service, writeCall('put', '{"id":1}'), { role: null })
   t.match(JSON.parse(readText(refused)), {
