@@ -26,8 +26,7 @@ const schema = `
     id int8 primary key, price numeric, name text, data jsonb, raw json, ok boolean
   );
   create table many (n int, filler text);
-  insert into many select n, repeat('x', 1000) from generate_series(1, 5000) as n;
-  grant all on things, many to ${role};`
+  insert into many select n, repeat('x', 1000) from generate_series(1, 5000) as n;`
 
 const contents = `
   truncate things;

@@ -57,8 +57,7 @@ t.test('the client package can be packed, installed and used', async t => {
   await npm(home, 'install', join(source, packed?.filename ?? ''))
 
   const service = await useService(t, {
-    schema:
-      'create table stock (sku text primary key, qty int); grant all on stock to oneflight_user',
+    schema: 'create table stock (sku text primary key, qty int)',
     keys: true
   })
   await writeFile(

@@ -30,7 +30,7 @@ t.test(
       'userlist.txt': users.replace('"oneflight" "oneflight"', '"oneflight_login" "login"')
     }))
     const service = await useService(t, {
-      schema: 'create table notes (id int primary key); grant all on notes to oneflight_user;',
+      schema: 'create table notes (id int primary key)',
       keys: true,
       env: { PREPARED_STATEMENTS: 'off', POOL_SIZE: '10', QUEUE_SIZE: '100' },
       databaseUrl: pooler.through

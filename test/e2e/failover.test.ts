@@ -31,8 +31,7 @@ const schema = `${ledgerSchema}
   create table read (id int);
   insert into read select generate_series(1, 100);
   create view nap as select pg_sleep(20)::text as slept;
-  create function nap() returns text language sql volatile as $$ select pg_sleep(20)::text $$;
-  grant all on all tables in schema public to oneflight_user;`
+  create function nap() returns text language sql volatile as $$ select pg_sleep(20)::text $$;`
 
 /** The codes of responses that are allowed without a primary. */
 const allowed = [

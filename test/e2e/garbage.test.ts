@@ -10,9 +10,7 @@ import * as op from '../support/operations.ts'
 import { useRestartableService } from '../support/process/restartable-service.ts'
 
 t.test('only small objects, those of the driver, outlive a batch', async t => {
-  const database = await useDatabase(t, {
-    schema: 'create table notes (text text); grant select on notes to oneflight_user'
-  })
+  const database = await useDatabase(t, { schema: 'create table notes (text text)' })
   const service = await useRestartableService(t, {
     DATABASE_URL: database.loginUrl,
     // A minor collection after a few dozen batches.

@@ -25,8 +25,7 @@ import { bearer, headersOfBatch } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 const schema = `${ledgerSchema}
-  create view nap as select pg_sleep(60)::text as slept;
-  grant all on all tables in schema public to oneflight_user;`
+  create view nap as select pg_sleep(60)::text as slept;`
 
 const authorization = bearer({ sub: 'client' })
 
@@ -183,7 +182,7 @@ t.test(...needs('errors of haproxy have the format of the service', { haproxy })
     await database.sql.unsafe(`
       create function choose() returns trigger language plpgsql as $$
         begin raise exception sqlstate 'PT502' using message = 'chosen'; end $$;
-      create table chosen (id int); grant all on chosen to oneflight_user;
+      create table chosen (id int);
       create trigger choose before insert on chosen for each row execute function choose()`)
     t.match(
       await post(balancer.url, [{ id: 'c', op: 'insert', table: 'chosen', values: [{ id: 1 }] }]),

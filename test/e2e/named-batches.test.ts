@@ -30,7 +30,7 @@ async function start (
   files: Readonly<Record<string, string>> = { 'first.json': batch('a'), 'README.md': 'no batch' }
 ): Promise<Running> {
   const { loginUrl } = await useDatabase(t, {
-    schema: 'create table t (n int); insert into t values (1); grant all on t to oneflight_user'
+    schema: 'create table t (n int); insert into t values (1)'
   })
   const folder = t.testdir(files)
   const service = startMain(t, {

@@ -242,7 +242,7 @@ logging.register(oneflight, settings)
 
 t.test('the plugin and the example of its guide', async t => {
   const { loginUrl } = await useDatabase(t, {
-    schema: 'create table t (id int); insert into t values (1); grant all on t to oneflight_user'
+    schema: 'create table t (id int); insert into t values (1)'
   })
   writeFileSync(join(folder, 'host.ts'), hostProgram)
   const { code, out, err } = run([process.execPath, 'host.ts'], {

@@ -21,9 +21,7 @@ const schema = `
   create view place as select pg_is_in_recovery() as standby,
     current_setting('transaction_read_only') as readonly, current_user::text as role,
     current_setting('request.jwt.claims')::json ->> 'sub' as sub;
-  create view gate as select pg_advisory_lock_shared(1)::text as passed;
-  grant all on all tables in schema public to oneflight_user;
-  grant all on all sequences in schema public to oneflight_user;`
+  create view gate as select pg_advisory_lock_shared(1)::text as passed;`
 
 const readOnly = { headers: { prefer: 'access=read-only' } }
 const selectPlace = [{ id: 'here', op: 'select', table: 'place' }]

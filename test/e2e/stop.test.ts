@@ -32,8 +32,7 @@ const schema = `
   create table nap (seconds float8);
   create function nap() returns trigger language plpgsql as $$ begin perform pg_sleep(new.seconds);
     return new; end $$;
-  create trigger nap before insert on nap for each row execute function nap();
-  grant all on t, nap to oneflight_user;`
+  create trigger nap before insert on nap for each row execute function nap();`
 
 const database = await useDatabase(t, { schema })
 const { sql } = database

@@ -23,8 +23,7 @@ const schema = `
   create function log_change() returns trigger language plpgsql security definer as $$ begin
     insert into log (id) values (coalesce(new.id, old.id)); return null; end $$;
   create trigger log_change after insert or update or delete on todos
-    for each row execute function log_change();
-  grant all on todos to oneflight_user`
+    for each row execute function log_change();`
 const compilerOptions = {
   strict: true,
   noEmit: true,

@@ -14,7 +14,7 @@ tap.test('a commit that no standby has is not answered 200', { skip }, async t =
   const { url } = (await useRestartableServer(tap)).current()
   process.env['TEST_DATABASE_URL'] = url
   const service = await useService(t, {
-    schema: 'create table moves (id int primary key); grant all on moves to oneflight_user;',
+    schema: 'create table moves (id int primary key)',
     keys: true,
     env: { REQUEST_TIMEOUT_MS: '4000' }
   })

@@ -15,7 +15,7 @@ import { until } from '../support/until.ts'
 // Most tests start at least three processes.
 t.setTimeout(300_000)
 
-const schema = 'create table t (n int); grant all on t to oneflight_user'
+const schema = 'create table t (n int)'
 
 /** Longer than a busy machine needs to start a process. */
 const longTimeouts = {

@@ -8,7 +8,7 @@ import {
   type RestartableService
 } from '../support/process/restartable-service.ts'
 import { encodeBatch, openConnection } from './client.ts'
-import { bearer, readMetric, ROLE, useServer, type OwnServer } from './own-server.ts'
+import { bearer, readMetric, useServer, type OwnServer } from './own-server.ts'
 import {
   figureFor,
   mustBeZero,
@@ -28,8 +28,7 @@ const schema = `
   insert into counters select i, 0 from generate_series(1, ${ROWS}) as i;
   create table duty (team int, person int, present boolean not null, primary key (team, person));
   insert into duty select t, p, true from generate_series(1, 4) as t, generate_series(1, 2) as p;
-  create view pause as select pg_sleep(0.002)::text as slept;
-  grant all on all tables in schema public to ${ROLE};`
+  create view pause as select pg_sleep(0.002)::text as slept;`
 
 interface Load {
   readonly name: string

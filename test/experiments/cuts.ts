@@ -8,7 +8,7 @@ import type { Stage } from '../../scripts/dev/stage.ts'
 import { useProxy, type Fault, type Injected, type Proxy } from '../support/network/proxy.ts'
 import { useRestartableService } from '../support/process/restartable-service.ts'
 import { until } from '../support/until.ts'
-import { readMetric, ROLE, useServer, type OwnServer } from './own-server.ts'
+import { readMetric, useServer, type OwnServer } from './own-server.ts'
 import { createPoster, type Poster } from './poster.ts'
 import {
   figureFor,
@@ -26,8 +26,7 @@ const schema = `
   create table left_side (id int not null);
   create table held (id int primary key, n int not null);
   create table right_side (id int not null);
-  insert into held select id, 0 from generate_series(0, 20000) as id;
-  grant all on all tables in schema public to ${ROLE};`
+  insert into held select id, 0 from generate_series(0, 20000) as id;`
 
 interface Form {
   /** Number of lost COMMIT responses, each with and without a key. */

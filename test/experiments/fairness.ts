@@ -17,7 +17,7 @@ import {
   type RestartableService
 } from '../support/process/restartable-service.ts'
 import { encode, encodeBatch, openConnection } from './client.ts'
-import { bearer, ROLE, useServer } from './own-server.ts'
+import { bearer, useServer } from './own-server.ts'
 import { figureFor, type Figure, type Scenario, type ScenarioOptions } from './scenario.ts'
 
 const figure = figureFor(9)
@@ -79,8 +79,6 @@ const schema = `
   create table lines (order_id int references orders, sku text, qty int check (qty > 0));
   create view large as select i, repeat('x', 1000000) as text
     from generate_series(1, ${LARGE_ROWS}) as i;
-  grant all on all tables in schema public to ${ROLE};
-  grant usage on all sequences in schema public to ${ROLE};
 `
 
 export const fairness: Scenario = {

@@ -7,13 +7,11 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
-import { ensureRoles } from '../support/database/database.ts'
 import { checkHistory } from '../support/elle/levels.ts'
 import { useService } from '../support/service.ts'
 import { listAppend } from './list-append.ts'
 import { startListClients } from './list-clients.ts'
 import { schema } from './lists.ts'
-import { ROLE } from './own-server.ts'
 import { seeded } from './scenario.ts'
 import { seed, testShortForm } from './short-form.ts'
 
@@ -89,7 +87,6 @@ async function useEngine (t: Test, url: string, engine: Engine): Promise<string>
 const MAX_HISTORIES = 10
 
 t.test('the check detects broken engines', async t => {
-  await ensureRoles([ROLE])
   const found = async (
     engine: Engine,
     transactions: number,

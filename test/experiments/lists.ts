@@ -4,7 +4,6 @@
  */
 import type { Level } from '../support/elle/levels.ts'
 import type { MicroOperation } from '../support/elle/history.ts'
-import { ROLE } from './own-server.ts'
 
 export const levels: readonly Level[] = ['serializable', 'repeatable-read', 'read-committed']
 
@@ -18,7 +17,6 @@ export const schema = `
   ${levels.map(tableOf).map(table => `
     create table ${table} (key int primary key, elements int[] not null default '{}');
     insert into ${table} select 2 * i from generate_series(0, ${EXISTING - 1}) as i;`).join('')}
-  grant all on all tables in schema public to ${ROLE};
   do $$ begin
     execute format('alter database %I set deadlock_timeout = ''10ms''', current_database());
   end $$;`

@@ -13,7 +13,7 @@ import {
   type RestartableService
 } from '../support/process/restartable-service.ts'
 import { encode, encodeBatch, openConnection, quantile } from './client.ts'
-import { bearer, readMetric, ROLE, useServer } from './own-server.ts'
+import { bearer, readMetric, useServer } from './own-server.ts'
 import {
   figureFor,
   mustBeZero,
@@ -29,8 +29,7 @@ const CLIENTS = 10 * CONNECTIONS
 
 const schema = `
   create view work as select pg_sleep(0.02)::text as done;
-  create table orders (id int generated always as identity primary key, note text);
-  grant all on all tables in schema public to ${ROLE};`
+  create table orders (id int generated always as identity primary key, note text);`
 
 /** The batches that clients send, by the resource that limits them. */
 const batches = {

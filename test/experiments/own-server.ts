@@ -10,10 +10,11 @@ import {
   type RestartableServer,
   type ServerSettings
 } from '../support/database/restartable-server.ts'
+import { grantAll } from '../support/database/roles.ts'
 import type { RestartableService } from '../support/process/restartable-service.ts'
 import { token } from '../support/environment.ts'
 
-export const ROLE = 'shop_user'
+export const ROLE = 'oneflight_user'
 
 export interface OwnServer extends RestartableServer {
   /** The URL of the database for the superuser. */
@@ -24,7 +25,10 @@ export interface OwnServer extends RestartableServer {
   readonly sql: Sql
 }
 
-/** Starts a server and creates the roles, the database `shop` with `schema` and a table of keys. */
+/**
+ * Starts a server and creates the roles, the database `shop` with `schema`, which the role of the
+ * batches may use, and a table of keys.
+ */
 export async function useServer (
   stage: Stage,
   { schema, settings = {} }: { readonly schema: string, readonly settings?: ServerSettings }
@@ -37,7 +41,7 @@ export async function useServer (
     'create database shop'
   )
   const url = Object.assign(new URL(server.current().url), { pathname: '/shop' }).href
-  await execute({ url }, schema)
+  await execute({ url }, grantAll(ROLE), schema)
   await makeKeyTable({ url, login: 'oneflight' })
   const sql = postgres(url, { max: 4, onnotice () {} })
   stage.teardown(() => sql.end({ timeout: 1 }))

@@ -3,11 +3,10 @@
  * tests that the audit detects violations.
  */
 import t from 'tap'
-import { ensureRoles, useDatabase } from '../support/database/database.ts'
+import { useDatabase } from '../support/database/database.ts'
 import { schema } from './bank.ts'
 import type { KnownOutcome } from './crowd.ts'
 import { audit, replay } from './invariants.ts'
-import { ROLE } from './own-server.ts'
 import { isReached, type Figure } from './scenario.ts'
 import { testShortForm } from './short-form.ts'
 import { storm } from './storm.ts'
@@ -24,7 +23,6 @@ const missedGoals = (figures: readonly Figure[]): object =>
   )
 
 t.test('the audit detects violations', async t => {
-  await ensureRoles([ROLE])
   const { sql } = await useDatabase(t, { schema })
   const client = { query: (text: string) => sql.unsafe(text) }
   const violations = async (

@@ -33,9 +33,7 @@ const schema = `
   create table entries (id int generated always as identity primary key, note text);
   ${moodySchema}
   create trigger moody before insert on moody for each row execute function moody();
-  create view big as select repeat('x', 4000) as x from generate_series(1, 10000);
-  grant all on all tables in schema public to oneflight_user;
-  grant all on tries to oneflight_user;`
+  create view big as select repeat('x', 4000) as x from generate_series(1, 10000);`
 
 const headers = headersOfBatch
 /** The headers of a batch, without the body. */

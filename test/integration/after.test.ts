@@ -21,7 +21,6 @@ const schema = `
   insert into numbers select i / 3, i from generate_series(1, 30000) as i;
   create index on numbers (n, id);
   analyze numbers;
-  grant all on items, numbers to oneflight_user;
 `
 type SortElement = Readonly<Record<string, object | string>>
 

@@ -17,7 +17,6 @@ const schema = `
   insert into starred values (1, 2);
   create table copies (id int, note jsonb, name text);
   insert into items values (111, 'a', 1.5, '{"n": null}'), (112, 'b', null, null);
-  grant all on items, plain, copies, starred to oneflight_user;
 `
 const service = await useService(t, { schema })
 const rollback = { headers: { prefer: 'tx=rollback' } }

@@ -343,7 +343,7 @@ t.test('oneflight token: a token is accepted by a service with the same variable
     JWT_ALGORITHMS: 'HS256'
   }
   const service = await useService(t, {
-    schema: 'create table things (id int); grant select on things to oneflight_user',
+    schema: 'create table things (id int)',
     env
   })
   const { code, out, err } = await runInside(

@@ -52,7 +52,6 @@ const schema = `
     execute again; end $$;
   create function fails(a int, b text default 'x') returns int ${fails};
   create function fails_all(variadic a int[]) returns int ${fails};
-  grant all on log, items to oneflight_user;
 `
 
 const service = await useService(t, { schema, env: { POOL_SIZE: '1', MAX_ROWS: '100' } })
@@ -158,8 +157,7 @@ t.test('a reference to NULL is NULL, and one to the JSON null is the JSON null',
     create function is_null_b(v jsonb) returns text language sql as $$
       select case when v is null then 'NULL' else v::text end $$;
     create function strict_b(v jsonb) returns text language sql strict as 'select v::text';
-    create function pass(v jsonb) returns jsonb language sql as 'select v';
-    grant all on nulls to oneflight_user`)
+    create function pass(v jsonb) returns jsonb language sql as 'select v'`)
   const source = op.select('s', 'nulls', { order: [{ id: 'asc' }] })
   const first = (reference: string): object => ({ $first: ['$s.7.n', reference] })
   for (const [row, column, expected] of [

@@ -28,8 +28,7 @@ const schema = `
   create table notes (id bigint generated always as identity primary key, text text, data jsonb,
     texts text[] not null default '{}');
   create table secrets (id int primary key, word text not null);
-  insert into secrets values (1, 'hidden');
-  grant all on all tables in schema public to oneflight_user`
+  insert into secrets values (1, 'hidden');`
 
 const service = await useService(t, { schema, keys: true })
 

@@ -28,9 +28,7 @@ const schema = `
   ${moodySchema}
   create trigger moody before insert on moody for each row execute function moody();
   create view here as select pg_backend_pid()::text as pid;
-  create view big as select repeat('x', 4000) as x from generate_series(1, 10000);
-  grant all on all tables in schema public to oneflight_user;
-  grant all on tries to oneflight_user;`
+  create view big as select repeat('x', 4000) as x from generate_series(1, 10000);`
 
 const headers = headersOfBatch
 const add = (note = 'disconnected'): object[] => [insert('a', 'entries', { note })]

@@ -26,7 +26,7 @@ interface Database {
 
 const schema =
   'create table stock (sku text primary key, qty int not null check (qty >= 0)); ' +
-  'create table t (id bigint, data jsonb); grant all on stock, t to oneflight_user'
+  'create table t (id bigint, data jsonb)'
 const write = (b: Batch<Database>) => ({ stock: b.insert('stock', { sku: 'apple', qty: 1 }) })
 const read = (b: Batch<Database>) => ({ stock: b.select('stock') })
 const fast = { minDelay: 0, maxDelay: 0 }

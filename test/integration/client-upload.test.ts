@@ -26,8 +26,7 @@ const params = {
 }
 const columns = { id: { $col: 'id' }, note: '$params.source', count: '$params.count' }
 const service = await useService(t, {
-  schema: `create table notes (id bigint primary key, note text, count bigint);
-    grant all on notes to oneflight_user`,
+  schema: 'create table notes (id bigint primary key, note text, count bigint)',
   keys: true,
   batches: {
     load: {

@@ -12,8 +12,7 @@ import { until } from '../support/until.ts'
 import * as op from '../support/operations.ts'
 
 const schema = `create table words (n int generated always as identity, word text);
-  insert into words (word) select md5(n::text) from generate_series(1, 9000) n;
-  grant all on words to oneflight_user;`
+  insert into words (word) select md5(n::text) from generate_series(1, 9000) n;`
 
 const service = await useService(t, { schema, keys: true, env: { COMPRESSION: 'on' } })
 const { useAnother } = service

@@ -28,8 +28,7 @@ const schema = `
   create function strict_id(t) returns int language plpgsql volatile as $$
     begin
       if $1.id is null then raise exception 'called without a row'; end if;
-      perform nextval('calls'); return $1.id; end $$;
-  grant all on t, calls to oneflight_user`
+      perform nextval('calls'); return $1.id; end $$;`
 
 const { post, database } = await useService(t, { schema })
 const { sql } = database

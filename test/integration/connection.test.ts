@@ -98,7 +98,6 @@ t.test('a query fails when its connection is lost', async t => {
 
 const citus = `
   create table t (n int);
-  grant all on t to oneflight_user;
   insert into pg_catalog.pg_extension
     (oid, extname, extowner, extnamespace, extrelocatable, extversion)
   select 1, 'citus', extowner, extnamespace, false, '12.1-1'

@@ -30,7 +30,6 @@ const schema = `
   insert into own values (5, 'somebody');
   insert into people (id, email) values (1, 'a'), (2, 'b');
   insert into members (n) values (1), (2), (3);
-  grant all on all tables in schema public to oneflight_user;
 `
 const counted = (count: number, change: (i: number) => object | undefined): readonly object[] =>
   Array.from({ length: count }, (_, i) => ({ id: 100 + i, ...change(i) }))

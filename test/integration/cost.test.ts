@@ -29,8 +29,7 @@ const schema = `
   insert into stock values ('apple', 1000), ('pear', 5000);
   insert into counters values (1, 1000000);
   insert into archive select n, 'reading ' || n from generate_series(10000, 10999) n;
-  create view held as select statement, generic_plans, custom_plans from pg_prepared_statements;
-  grant all on all tables in schema public to oneflight_user`
+  create view held as select statement, generic_plans, custom_plans from pg_prepared_statements;`
 
 /** Five operations with references. */
 const order = (

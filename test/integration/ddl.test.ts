@@ -33,8 +33,7 @@ const schema = `
   create table forget (id int);
   create function forget() returns trigger language plpgsql as $$ begin deallocate all; return new;
     end $$;
-  create trigger forget before insert on forget for each row execute function forget();
-  grant all on all tables in schema public to oneflight_user;`
+  create trigger forget before insert on forget for each row execute function forget();`
 
 /** A kind of change and its statements, which run repeatedly. */
 const changes: ReadonlyArray<readonly [name: string, work: readonly string[]]> = [
@@ -68,12 +67,10 @@ const changes: ReadonlyArray<readonly [name: string, work: readonly string[]]> =
   ['a table is dropped and created again', [`
     drop table swapped;
     create table swapped (id bigint primary key, name varchar(20));
-    insert into swapped select i, 'row ' || i from generate_series(1, 20) as i;
-    grant all on swapped to oneflight_user`]],
+    insert into swapped select i, 'row ' || i from generate_series(1, 20) as i`]],
   ['views and functions are replaced', [
     'create or replace view seen as select id, name, n from wide',
-    'drop view seen; create view seen as select id, name from wide; grant all on seen to ' +
-    'oneflight_user',
+    'drop view seen; create view seen as select id, name from wide',
     'create or replace function tell() returns trigger language plpgsql as $$ begin new.by ' +
     ":= 'two'; return new; end $$",
     'create or replace function tell() returns trigger language plpgsql as $$ begin new.by ' +
@@ -257,8 +254,7 @@ t.test('functions and types are replaced while they are in use', async t => {
 t.test('a function that is replaced during each attempt is a conflict', async t => {
   const { database: { sql }, post } = await useService(t, {
     schema: `${replacements[0]};
-      create view nap as select pg_sleep(0.05)::text as slept;
-      grant select on nap to oneflight_user`
+      create view nap as select pg_sleep(0.05)::text as slept;`
   })
   const answer = post([op.select('n', 'nap'), op.call('c', 'tax', { amount: 3, at: { k: 1 } })])
   const ended = answer.then(() => true)

@@ -25,12 +25,11 @@ const schema = `
   create policy odd on hidden using (customer_id % 2 = 1);
   insert into hidden values (1), (2), (3);
   create table secret (customer_id int);
-  grant all on customers, orders, lines, hidden to oneflight_user;
+  revoke all on secret from oneflight_user;
   create domain positive as int check (value > 0);
   create type mood as enum ('calm', 'wild');
   create table items (id int primary key, p positive, m mood, data jsonb);
   insert into items values (1, 1, 'calm', '{"k": 1}'), (2, null, null, null);
-  grant all on items to oneflight_user;
 `
 const service = await useService(t, { schema })
 

@@ -16,7 +16,6 @@ const schema = `
   create trigger quiet before insert or update on quiet for each row execute function swallow();
   insert into t select generate_series(1, 4);
   insert into quiet values (5);
-  grant all on t, other, quiet to oneflight_user;
 `
 const service = await useService(t, { schema })
 const { sql } = service.database

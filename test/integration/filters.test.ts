@@ -176,7 +176,6 @@ t.test('filters use the expected indexes', noValue, async t => {
         create index many_text on many using gin (to_tsvector('english', data));
       create table one (n int, label text, tags int[], doc jsonb, word text);
       insert into one values (7, 'label 7', '{7}', '{"sku": "s7"}', 'word7');
-      grant all on many, one to oneflight_user;
       analyze many;
     `
   })

@@ -12,8 +12,7 @@ const schema = `${thingsSchema};
   insert into notes values
     (1, '{"a": "ripe pears"}', '{"a": "ripe pears"}', '["ripe pears"]', 'ripe pears'),
     (2, '{"ripe": "apples"}', '["apples", 1]', '"apples"', 'apples');
-  create index on notes using gin (to_tsvector('english', b));
-  grant all on notes to oneflight_user;`
+  create index on notes using gin (to_tsvector('english', b));`
 const service = await useService(t, { schema })
 
 const functions = {

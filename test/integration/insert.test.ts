@@ -61,7 +61,6 @@ const schema = `
     e jsonb, f text[]);
   create table seeds (like items including all);
   insert into seeds select n, -1, 'old' from generate_series(0, 9999, 3) as n;
-  grant all on all tables in schema public to oneflight_user;
   create table cart_items (cart_id int, sku text, qty int, price numeric(8, 2), data json,
     primary key (cart_id, sku));
   create table order_items (n int generated always as identity, order_id int, sku text, qty int,
@@ -73,8 +72,8 @@ const schema = `
   alter table hidden enable row level security;
   create policy own on hidden using (visible);
   insert into hidden values ('apple', true), ('pear', false);
+  grant all on all tables in schema public to oneflight_user;
   create table secret (sku text);
-  grant all on cart_items, order_items, hidden to oneflight_user;
 `
 const from = { table: 'cart_items', where: { cart_id: { eq: 7 } }, order: [{ sku: 'asc' }] }
 

@@ -306,8 +306,7 @@ t.test('a change that the catalogue did not announce does not reach the next bat
         begin execute new.command; return new; end $$;
       create view state as select pg_backend_pid() as pid,
         (select json_object_agg(name, setting) from pg_settings
-          where name !~ '^plpgsql') as settings;
-      grant all on late, state to oneflight_user;`,
+          where name !~ '^plpgsql') as settings;`,
     env: { POOL_SIZE: '1' }
   })
   const insert = (command: string): object =>

@@ -16,8 +16,7 @@ const schema = `
   create view open_jobs as select id, state from jobs where state = 'new';
   create view counted as select state, count(*) from jobs group by state;
   create table seen (id int);
-  grant all on jobs, gate, open_jobs, counted to oneflight_user;
-  grant select on seen to oneflight_user;
+  revoke update on seen from oneflight_user;
 `
 /** An operation that waits until the test opens the gate. */
 const gate = op.select('gate', 'gate', { where: { id: { eq: 1 } }, lock: 'update' })

@@ -24,8 +24,7 @@ import { until } from '../support/until.ts'
 
 const schema = `
   create table t (n int primary key, word text);
-  insert into t values (0, 'free');
-  grant all on t to oneflight_user;`
+  insert into t values (0, 'free');`
 
 const add = (n: number): string =>
   `with r as (insert into t values (${n}) returning n) select n::text from r`

@@ -17,8 +17,6 @@ const schema = `
   create function bump() returns int language sql as 'select 1';
   create function broken() returns int language plpgsql as
     'begin raise sqlstate ''PT402'' using message = ''pay first''; end';
-  grant all on v, u to oneflight_user;
-  grant usage on all sequences in schema public to oneflight_user;
 `
 const takes = (properties: object, operations: readonly object[], more = {}): object => ({
   params: { type: 'object', properties, required: Object.keys(properties) }, operations, ...more

@@ -20,7 +20,7 @@ const reference = (row: string, name: string, value: number): string | number =>
 t.test('columns can have any name', async t => {
   const service = await useService(t, {
     schema: `create table many (key_ int primary key,
-      ${names.map(name => `${quoteName(name)} int`).join()}); grant all on many to oneflight_user`
+      ${names.map(name => `${quoteName(name)} int`).join()});`
   })
   const list = json(['key_', ...names])
   const numbers = names.map((name, i) => [name, i] as const)
@@ -62,8 +62,7 @@ t.test('tables can have any name', async t => {
   const service = await useService(t, {
     schema: undotted.map((name, i) => `
       create table ${quoteName(name)} (key_ int, ${quoteName(name)} int primary key);
-      insert into ${quoteName(name)} values (1, ${i});
-      grant all on ${quoteName(name)} to oneflight_user;`).join('')
+      insert into ${quoteName(name)} values (1, ${i});`).join('')
   })
   for (const [i, name] of undotted.entries()) {
     const values = [{ key_: 3, [name]: i }]
@@ -108,7 +107,7 @@ t.test('a schema can have any name', async t => {
 t.test('aliases can have any name, also in order and references', async t => {
   const service = await useService(t, {
     schema: `create table v (id int, o int); insert into v values (1, 10), (2, 20), (3, null);
-      create table w (n int); grant all on v, w to oneflight_user`
+      create table w (n int);`
   })
   for (const name of [...names, 'tableoid', 'ctid', 'xmin', 'a->b', 'a->>b', 'v', 'w']) {
     // A path would be read in "order".
@@ -166,8 +165,7 @@ async function useStandard (t: Test, standard: string): Promise<ServiceUnderTest
     set standard_conforming_strings = on;
     create type mood as enum ('happy', 'sad');
     create table d (data jsonb);
-    create view shown as select current_setting('standard_conforming_strings') as s;
-    grant all on shown, d to oneflight_user`)
+    create view shown as select current_setting('standard_conforming_strings') as s`)
   // The settings apply only to new connections.
   const service = await useService(t, { databaseUrl: () => loginUrl })
   const { body } = await service.post([op.select('s', 'shown')])
@@ -206,8 +204,7 @@ for (const standard of ['on', 'off']) {
         sql.unsafe(`set local standard_conforming_strings = on;
           create table p${i} (k int, s text, n int, big bigint, num numeric, b bool, d date,
             v varchar(9), m mood, "we""ird" int, times int default 1);
-          create unique index on p${i} (k) where ${predicate};
-          grant all on p${i} to oneflight_user`)
+          create unique index on p${i} (k) where ${predicate}`)
       )
       const upsert = (id: string, conflict: object): object => op.insert(id, `p${i}`, [
         { ...row, k: 1 }

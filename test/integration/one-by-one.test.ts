@@ -16,8 +16,7 @@ const schema = `
     (3, null, 'k', null, null, null),
     (9, null, null, null, null, '{"b": 1, "b": 2}');
   create function twice(a int) returns int language sql as 'select 2 * a';
-  create function twice(a text) returns text language sql as 'select a || a';
-  grant all on t to oneflight_user;`
+  create function twice(a text) returns text language sql as 'select a || a';`
 const { post, run, url } = await useService(t, {
   schema,
   env: {

@@ -26,8 +26,7 @@ const database = await useDatabase(t, {
   schema: `
     create table slots (id int primary key, n int);
     insert into slots values (0);
-    create table t (n int);
-    grant all on slots, t to oneflight_user`
+    create table t (n int);`
 })
 const { sql, name, loginUrl, url: superuserUrl } = database
 const touch = [{ id: 'u', op: 'update', table: 'slots', set: { n: 1 }, where: { id: { eq: 0 } } }]

@@ -36,9 +36,7 @@ const schema = `
     pg_current_xact_id_if_assigned() is not null as assigned;
   ${moodySchema}
   create constraint trigger moody after insert on moody deferrable initially deferred
-    for each row execute function moody();
-  grant all on all tables in schema public to oneflight_user;
-  grant all on all sequences in schema public to oneflight_user;`
+    for each row execute function moody();`
 
 const service = await useService(t, { schema })
 const { post, useAnother, database: { sql } } = service

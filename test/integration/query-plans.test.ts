@@ -35,8 +35,7 @@ const schema = `
     as 'select sum(total) from orders where customer_id = id';
   create function either(a int) returns text language sql as $$ select 'int' $$;
   create function either(a jsonb) returns text language sql as $$ select 'jsonb' $$;
-  analyze;
-  grant all on customers, orders, journal, many to oneflight_user;`
+  analyze;`
 
 const batch = [
   op.select('customer', 'customers', { where: { id: { eq: 7 } } }),
@@ -214,8 +213,7 @@ const textSchema = `
   create index on orders (customer);
   analyze customers, orders;
   create table "a ""b" (id int primary key, name text);
-  create view paths as select current_setting('search_path') as path;
-  grant all on customers, orders, paths to oneflight_user;`
+  create view paths as select current_setting('search_path') as path;`
 
 const textService = await useService(t, { schema: textSchema, env: { EXPLAIN: 'on' } })
 const { sql } = textService.database

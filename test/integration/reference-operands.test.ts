@@ -20,8 +20,7 @@ const schema = `
   insert into counted values
     (1, '5 minutes', '2 hours', 3, 1.5, '[2026-01-01,2026-01-05)', '{2026-01-01}'),
     (2, '5 hours', '5 seconds', 4, 2.5, '[2026-02-01,2026-02-05)', '{2026-02-01}');
-  create function count_of(l jsonb[]) returns text language sql as 'select l::text';
-  grant all on z, arrays, texts, counted to oneflight_user`
+  create function count_of(l jsonb[]) returns text language sql as 'select l::text';`
 const param = { type: 'object', properties: { v: true }, required: ['v'] }
 const listParam = { type: 'object', properties: { v: { type: 'array' } }, required: ['v'] }
 const named = (params: object, ...operations: object[]): object => ({ params, operations })

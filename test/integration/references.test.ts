@@ -24,7 +24,6 @@ const schema = `
   create collation folded (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
   create table people (id int primary key, name text collate folded);
   insert into people values (1, 'Ann'), (2, 'Bob');
-  grant all on a, b, exact, rounded, people to oneflight_user;
   create type mood as enum ('sad', 'happy');
   create domain sku as text check (value <> '');
   create table sources (id int primary key, n int, big bigint, num numeric, txt text,
@@ -43,7 +42,6 @@ const schema = `
   insert into targets select * from sources;
   insert into targets select id + 10, n, big, num, txt, ts, day, flag, data, doc, mood, code, ints,
     texts from sources;
-  grant all on sources, targets to oneflight_user;
 `
 const service = await useService(t, { schema })
 const full = { num: '12345678901234567890.1234567890', txt: 'a "text" \\ $' }

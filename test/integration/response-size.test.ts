@@ -26,7 +26,6 @@ const schema = `
   insert into texts select n, n * 1000, repeat('x', n * 1000) from generate_series(1, 100) as n;
   insert into texts values (0, 99987, repeat('x', 99987));
   insert into notes values (1);
-  grant all on texts, grown, notes to oneflight_user;
 `
 const mark = op.update('mark', 'notes', { set: { n: { $inc: 1 } }, all: true })
 
@@ -168,7 +167,6 @@ function usedMemory (): number {
 const itemsSchema = `
   create table items (id int, name text);
   create unique index on items (id) where name = 'x';
-  grant all on items to oneflight_user;
 `
 
 /** Each request has another text, where SQL takes no parameter. */

@@ -26,9 +26,7 @@ const schema = `
   create table hot (id int primary key, n int not null);
   insert into hot values (1, 0), (2, 0);
   ${moodySchema}
-  create trigger moody before insert on moody for each row execute function moody();
-  grant all on all tables in schema public to oneflight_user;
-  grant all on all sequences in schema public to oneflight_user;`
+  create trigger moody before insert on moody for each row execute function moody();`
 
 const database = await useDatabase(t, { schema })
 const { sql } = database

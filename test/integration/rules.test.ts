@@ -32,8 +32,7 @@ const schema = `
   create rule r as on insert to many do instead
     insert into base select i, new.n from generate_series(11, 13) as i returning *;
   create function write() returns int language sql as
-    'insert into insert_instead values (1) returning id';
-  grant all on all tables in schema public to oneflight_user`
+    'insert into insert_instead values (1) returning id';`
 
 const changes = {
   insert: (table: string) => [

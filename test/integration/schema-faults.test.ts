@@ -68,8 +68,7 @@ const schema = `
   create trigger say before insert on saying for each row execute function said_on();
   create function divided() returns int language sql as 'select 1 / count(*)::int from saying';
   create function strict() returns int language plpgsql as
-    $$ declare n int; begin select s.n into strict n from saying s; return n; end $$;
-  grant all on all tables in schema public to oneflight_user`
+    $$ declare n int; begin select s.n into strict n from saying s; return n; end $$;`
 
 const parameters = op.rowsOf({ n: { type: 'integer' } }, 'items')
 const batches = {

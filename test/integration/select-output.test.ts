@@ -27,7 +27,6 @@ const schema = `
   insert into jsons values ('1'), ('2');
   create table vals (id int, n int, price numeric, at timestamptz, s text, key text);
   insert into vals values (1, 2, 1.5, '2026-01-02T00:00Z', 'v', 's');
-  grant all on items, pairs, jsons, vals to oneflight_user;
 `
 type Case = readonly [operation: object, query: string]
 

@@ -15,8 +15,7 @@ const schema = `
   create table parents (id int primary key);
   create table children () inherits (parents);
   insert into stock values ('fig', 1, 10, repeat('n', 70000)), ('fig', 2, 20, 'x'),
-    ('nut', 1, null, 'x');
-  grant all on stock, parents to oneflight_user`
+    ('nut', 1, null, 'x');`
 
 const fig = { sku: { eq: 'fig' }, place: { eq: 1 } }
 const key = { sku: { eq: 'fig' }, place: { eq: 2 } }

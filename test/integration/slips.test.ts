@@ -352,8 +352,7 @@ t.test('an error of PostgreSQL names the form that is right here', async t => {
       create table forms (id int generated always as identity, n int, tags text[], grid int[],
         pair pair, twice int generated always as (n * 2) stored);
       insert into forms (n) values (1), (2), (3), (4);
-      create function many() returns setof int language sql as 'select generate_series(1, 4)';
-      grant all on all tables in schema public to oneflight_user;`,
+      create function many() returns setof int language sql as 'select generate_series(1, 4)';`,
     env: { MAX_ROWS: '3', ERROR_VERBOSITY: 'verbose' }
   })
   const array = 'Write an array, for example ["apple"].'

@@ -20,7 +20,6 @@ const schema = `
   create table at_commit (k int, state text, rule text);
   create constraint trigger fail after insert on at_commit deferrable initially deferred
     for each row execute function fail();
-  grant all on all tables in schema public to oneflight_user;
 `
 
 /** SQLSTATE, status, code. The code is the SQLSTATE itself if PostgreSQL has no name for it. */
@@ -137,8 +136,7 @@ t.test('a missing operator of a type is 400, a missing function 404', async t =>
       create view broken as select array_position(docs, '{}') as at from kinds;
       set check_function_bodies = off;
       create function said(kinds) returns int language plpgsql as
-        'begin raise undefined_function; end';
-      grant all on all tables in schema public to oneflight_user`
+        'begin raise undefined_function; end';`
   })
   const where = (column: string, filter: object): object => ({ where: { [column]: filter } })
   const cases: ReadonlyArray<readonly [operation: object, status: number]> = [
@@ -173,8 +171,7 @@ t.test('a request that exceeds temp_file_limit is not retryable', async t => {
   const database = await useDatabase(t, {
     schema: `
       create table big (id int primary key, word text);
-      insert into big select i, md5(i::text) from generate_series(1, 5000) as i;
-      grant select on big to oneflight_user`
+      insert into big select i, md5(i::text) from generate_series(1, 5000) as i;`
   })
   // Settings of a database apply to connections opened later, so the service starts after this.
   for (const setting of ['temp_file_limit', 'work_mem']) {
@@ -198,7 +195,7 @@ t.test('a request that exceeds temp_file_limit is not retryable', async t => {
 })
 
 t.test('messages contain values only with ERROR_VERBOSITY=verbose', async t => {
-  const types = 'create table typed (i int); grant insert on typed to oneflight_user'
+  const types = 'create table typed (i int)'
   for (const [verbosity, shown] of [['terse', '…'], ['verbose', 'hush"»hush']] as const) {
     const { post } = await useService(t, { schema: types, env: { ERROR_VERBOSITY: verbosity } })
     t.equal(

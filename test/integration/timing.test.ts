@@ -11,8 +11,7 @@ const schema = `
   create table slow (id int);
   create function doze () returns trigger language plpgsql as
     'begin perform pg_sleep(0.5); return null; end';
-  create trigger doze after insert on slow execute function doze();
-  grant all on t, nap, slow to oneflight_user;`
+  create trigger doze after insert on slow execute function doze();`
 
 const { post, database: { sql } } = await useService(t, { schema, keys: true })
 

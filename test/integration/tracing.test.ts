@@ -34,8 +34,7 @@ const schema = `
   create table failing (id int);
   create trigger fail before insert on failing for each row execute function fail();
   create table counter (n int);
-  insert into counter values (0);
-  grant all on all tables in schema public to oneflight_user;`
+  insert into counter values (0);`
 
 const CLIENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
 const [, TRACE, PARENT] = CLIENT.split('-')

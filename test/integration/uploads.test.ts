@@ -17,8 +17,7 @@ import { until } from '../support/until.ts'
 const schema = `
   create table readings (id bigint primary key, sensor text default 'none', value numeric,
     day date, info jsonb, tags text[], source text);
-  create table pairs (a int, b int);
-  grant all on readings, pairs to oneflight_user;`
+  create table pairs (a int, b int);`
 
 const reading = {
   type: 'object',

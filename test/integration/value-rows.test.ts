@@ -17,8 +17,7 @@ const schema = `
   create type pair as (word text, count int);
   create table things (${columns});
   create table earlier (t text, n int);
-  insert into things (k) select generate_series(0, 40);
-  grant all on all tables in schema public to oneflight_user;`
+  insert into things (k) select generate_series(0, 40);`
 
 /** The columns that refuse a value, with the value, and the text of it that is not refused. */
 const refused: ReadonlyArray<readonly [column: string, value: unknown, text: string]> = [
@@ -200,7 +199,6 @@ t.test('a value of an earlier operation that is refused is named', async t => {
   const { sql } = service.database
   await sql`create table sources (k int primary key, p numeric(8, 2), f float8, q int)`
   await sql`insert into sources values (1, 100, 1.5, 2)`
-  await sql`grant all on sources to oneflight_user`
   const before = op.select('b', 'sources', {
     columns: ['p', 'f', 'q', { fn: 'avg', column: 'p', as: 'avg' }],
     group_by: ['p', 'f', 'q']

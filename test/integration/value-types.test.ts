@@ -22,8 +22,7 @@ const schema = `
     n int, day date, tags text[], ints int[], docs json[], data jsonb, plain json,
     document document, span int4range, prices money_amount[], datas jsonb[], route path
   );
-  ${seeds};
-  grant all on t to oneflight_user`
+  ${seeds};`
 
 const source = op.select('src', 't', { where: { id: { lte: 3 } }, order: [{ id: 'asc' }] })
 /** Two of its rows, and columns that are computed in another type. */
@@ -219,8 +218,7 @@ t.test('a list of references compares with each referenced value', async t => {
   await sql.unsafe(`
     create table lists (id int primary key, data jsonb, ints int[], n int);
     insert into lists values (1, '[]', '{}', 1), (2, '[1, 2]', '{1,2}', 2), (3, '1', null, 3),
-      (4, '{"a": [1]}', null, null), (5, '{"a": 1}', null, 5), (6, null, null, 6);
-    grant all on lists to oneflight_user`)
+      (4, '{"a": [1]}', null, null), (5, '{"a": 1}', null, 5), (6, null, null, 6)`)
   const read = (...ids: readonly number[]): object => op.select('src', 'lists', {
     where: { id: { in: ids } }, order: [{ id: 'asc' }], columns: ['data', 'ints', 'n', 'data->a']
   })
@@ -347,8 +345,7 @@ t.test('an hstore takes no list and no JSON of an earlier operation', async t =>
     schema: `
       create extension hstore;
       create table bags (id int primary key, bag hstore, doc jsonb);
-      insert into bags values (1, 'k=>1', '{"k": "1"}'), (2, 'k=>2', null);
-      grant all on bags to oneflight_user`
+      insert into bags values (1, 'k=>1', '{"k": "1"}'), (2, 'k=>2', null);`
   })
   const bags = op.select('s', 'bags', { order: [{ id: 'asc' }] })
   const where = { id: { eq: 1 } }
@@ -372,8 +369,7 @@ t.test('an hstore takes no list and no JSON of an earlier operation', async t =>
 t.test('lists of boxes are separated as PostgreSQL separates them', async t => {
   const service = await useService(t, {
     schema: `create table boxes (id int, box box);
-      insert into boxes values (1, '(1,1),(0,0)'), (2, '(2,2),(0,0)'), (3, '(3,3),(0,0)');
-      grant all on boxes to oneflight_user`
+      insert into boxes values (1, '(1,1),(0,0)'), (2, '(2,2),(0,0)'), (3, '(3,3),(0,0)');`
   })
   const some = ['(1,1),(0,0)', '(3,3),(0,0)']
   const { body, text } = await service.post([

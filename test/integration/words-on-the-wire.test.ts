@@ -141,8 +141,7 @@ const words: readonly Word[] = [
 const schema = `
   create type status as enum ('open', 'paid');
   create table nothing ();
-  ${words.map(createTables).join('')}
-  grant all on all tables in schema public to oneflight_user;`
+  ${words.map(createTables).join('')}`
 
 interface Sent {
   readonly roundTrips: number

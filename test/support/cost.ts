@@ -101,7 +101,7 @@ export async function useMeter (t: Test, schema: string): Promise<Meter> {
  * and the one for batches that only read.
  */
 const shared = {
-  sql: 'create table nothing (n int); grant all on nothing to oneflight_user',
+  sql: 'create table nothing (n int)',
   batches: [
     [{ id: 'a', op: 'delete', table: 'nothing', all: true }],
     [{ id: 'a', op: 'select', table: 'nothing' }]

@@ -14,8 +14,7 @@ export const ledgerSchema = `
   create table left_side (id int primary key);
   create table right_side (id int primary key);
   create table moves (id int not null);
-  create view pause as select pg_sleep(0.004)::text as slept;
-  grant all on all tables in schema public to oneflight_user;`
+  create view pause as select pg_sleep(0.004)::text as slept;`
 
 export const pair = (id: number): object[] => [
   { id: 'l', op: 'insert', table: 'left_side', values: [{ id }] },

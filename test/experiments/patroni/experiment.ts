@@ -6,6 +6,7 @@
 import { onStage, type Stage } from '../../../scripts/dev/stage.ts'
 import { execute } from '../../support/database/execute.ts'
 import { makeKeyTable } from '../../support/database/key-table.ts'
+import { grantAll } from '../../support/database/roles.ts'
 import {
   useRestartableService,
   type RestartableService
@@ -183,7 +184,7 @@ async function createDatabase (cluster: Cluster, database: string): Promise<void
     `create database ${database}`
   )
   const url = await cluster.superuserUrl(database)
-  await execute({ url }, schema)
+  await execute({ url }, grantAll(ROLE), schema)
   await makeKeyTable({ url, login: 'oneflight' })
 }
 

@@ -4,7 +4,7 @@
  */
 import postgres, { type ISql, type Sql, type TransactionSql } from 'postgres'
 import tap, { type Test } from 'tap'
-import { LOGIN_ROLE, TEST_ROLES } from './roles.ts'
+import { grantAll, LOGIN_ROLE, TEST_ROLES } from './roles.ts'
 
 export { LOGIN_ROLE, TEST_ROLES }
 
@@ -26,8 +26,9 @@ let counter = 0
 
 /**
  * Creates a database with `schema` (SQL text, run once per file as superuser, after the roles
- * exist). The end of `t` drops it, with its connections. Settings of `alter database` are not
- * copied: make them on `sql`.
+ * exist). Without a GRANT in it, `oneflight_user` may use all tables of the schema public. The end
+ * of `t` drops the database, with its connections. Settings of `alter database` are not copied:
+ * make them on `sql`.
  */
 export async function useDatabase (
   t: Test,
@@ -115,6 +116,7 @@ async function makeTemplate (schema: string): Promise<string> {
   tap.teardown(() => drop(name))
   const sql = postgres(urlOf(name), { max: 1, onnotice: () => {} })
   try {
+    if (!/\bgrant\b/i.test(schema)) await sql.unsafe(grantAll('oneflight_user'))
     await sql.unsafe(schema)
   } finally {
     await sql.end({ timeout: 1 }) // a database with connections cannot be copied

@@ -58,7 +58,6 @@ export const thingsSchema = `
   create function come_back() returns trigger language plpgsql
     as 'begin insert into doomed select old.*; return null; end';
   create trigger come_back after delete on doomed for each row execute function come_back();
-  grant all on things, doomed to oneflight_user;
 `
 
 /** The number of filters that fit into a batch of 100 operations. */

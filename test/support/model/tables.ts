@@ -94,7 +94,6 @@ export const modelSchema = `
   create function echo(n int, amount numeric, note text, day date, tags text[], doc jsonb)
     returns table (n int, amount numeric, note text, day date, tags text[], doc jsonb)
     language sql stable as 'select $1, $2, $3, $4, $5, $6';
-  grant all on shelves, boxes, links to oneflight_user;
 `
 
 /** Resets the tables to the initial state of every trial. */

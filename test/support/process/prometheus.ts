@@ -28,9 +28,7 @@ export function watchedSchema (seconds: number): string {
     create table notes (id int primary key);
     create view slow as select pg_sleep(${seconds})::text as x;
     ${moodySchema}
-    create trigger moody before insert on moody for each row execute function moody();
-    grant all on all tables in schema public to oneflight_user; grant all
-      on all sequences in schema public to oneflight_user;`
+    create trigger moody before insert on moody for each row execute function moody();`
 }
 
 export interface Rule {
