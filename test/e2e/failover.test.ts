@@ -17,6 +17,7 @@ import {
 } from '../support/ledger.ts'
 import {
   ask,
+  retriesOf,
   useService,
   type Answer,
   type ServiceUnderTest
@@ -155,11 +156,7 @@ tap.test('a standby serves read-only batches', { skip }, async t => {
   }
   t.match(written, refused)
   t.match(service.log.at(-1), { status: 503, reason: /^the server is a standby: connect to the pr/ })
-  t.match(
-    (await ask(`${service.adminUrl}/metrics`)).text,
-    /^service_txn_retry_count\{reason="connection"\} 1$/m,
-    'one other connection is tried'
-  )
+  t.match(await retriesOf(service), { connection: 1 }, 'one other connection is tried')
   t.same(await sql`select from read where id = 101`, [])
   t.equal((await post(rows, readOnly)).status, 200, 'the next batch is served')
 
@@ -184,11 +181,7 @@ tap.test('a standby serves read-only batches', { skip }, async t => {
   ]
   for (const [name, work] of conflicts) {
     await t.test(`a recovery conflict (${name}) is reported without a retry`, async t => {
-      const retries = async (): Promise<readonly string[]> =>
-        (await ask(`${service.adminUrl}/metrics`)).text.split('\n').filter(line =>
-          line.startsWith('service_txn_retry_count')
-        )
-      const before = await retries()
+      const before = await retriesOf(service)
       const answer = post([...rows, { id: 'n', op: 'select', table: 'nap' }], readOnly)
       await until(async () =>
         (await execute(
@@ -210,7 +203,7 @@ tap.test('a standby serves read-only batches', { skip }, async t => {
           }
         }
       })
-      t.same(await retries(), before, 'the batch is not retried')
+      t.same(await retriesOf(service), before, 'the batch is not retried')
       t.equal((await post(rows, readOnly)).status, 200)
     })
   }

@@ -32,6 +32,7 @@ import { needs } from '../support/process/programs.ts'
 import {
   answering,
   ask,
+  retriesOf,
   token,
   useService,
   type ServiceUnderTest
@@ -203,10 +204,7 @@ tap.test(
     )
     t.equal(counts.replayed, (await sql`select from oneflight.idempotency_keys`).length)
 
-    const retries = (await ask(`${service.adminUrl}/metrics`)).text.split('\n').filter(line =>
-      line.startsWith('service_txn_retry_count')
-    )
-    t.same(retries, [], 'no batch was retried on another connection')
+    t.same(await retriesOf(service), {}, 'no batch was retried on another connection')
 
     // Checks PgBouncer's connections to the server from another client of PgBouncer.
     await until(async () => (await sessionsOf(service)).every(({ state }) => state === 'idle'))

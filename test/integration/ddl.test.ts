@@ -7,7 +7,7 @@ import t, { type Test } from 'tap'
 import type { Sql } from 'postgres'
 import * as op from '../support/operations.ts'
 import { propertyRuns } from '../support/runs.ts'
-import { ask, useService, type Answer, type ServiceUnderTest } from '../support/service.ts'
+import { retriesOf, useService, type Answer } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 const CLIENTS = 8
@@ -128,14 +128,6 @@ function fits (id: number, { data }: Answer['body']): boolean {
     told: [{ id }],
     last: [{ id }]
   })
-}
-
-async function retriesOf ({ adminUrl }: ServiceUnderTest): Promise<Record<string, number>> {
-  const { text } = await ask(`${adminUrl}/metrics`)
-  const counts = text.matchAll(/^service_txn_retry_count\{reason="(\w+)"\} (\d+)/gm)
-  return Object.fromEntries(
-    [...counts].map(([, reason, count]) => [reason as string, Number(count)])
-  )
 }
 
 async function assertRecorded (t: Test, sql: Sql, ids: readonly number[]): Promise<void> {

@@ -17,8 +17,13 @@ import { alterSession, plainBatch, useEngine } from '../support/database/engine.
 import { holdRow } from '../support/database/hold.ts'
 import { moodySchema } from '../support/database/triggers.ts'
 import { useProxy } from '../support/network/proxy.ts'
-import { ask, retryAtOnce, useService, type ServiceUnderTest, type UseServiceOptions }
-  from '../support/service.ts'
+import {
+  retriesOf,
+  retryAtOnce,
+  useService,
+  type ServiceUnderTest,
+  type UseServiceOptions
+} from '../support/service.ts'
 import { failed, update } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
@@ -69,9 +74,8 @@ t.test('a deadlock that an extension reports is retried', async t => {
   await row.awaited()
   await sql`select pg_cancel_backend(pid) from pg_stat_activity
     where datname = current_database() and wait_event_type = 'Lock'`
-  const retried = 'service_txn_retry_count{reason="deadlock_detected"} 1\n'
   const isRetried = async (): Promise<boolean> =>
-    (await ask(`${adminUrl}/metrics`)).text.includes(retried)
+    (await retriesOf({ adminUrl }))['deadlock_detected'] === 1
   await Promise.race([answer, until(isRetried)])
   await row.free()
   t.equal((await answer).status, 200)

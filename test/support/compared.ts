@@ -5,7 +5,7 @@
  * time. Both run it in dry runs on the same database.
  */
 import type { Test } from 'tap'
-import { ask, useService, type Answer, type ServiceUnderTest } from './service.ts'
+import { retriesOf, useService, type Answer, type ServiceUnderTest } from './service.ts'
 
 export type Batch = readonly object[]
 
@@ -61,11 +61,6 @@ function seen ({ status, body }: Answer): unknown {
 
 const dryRun = { headers: { prefer: 'tx=rollback' } }
 
-async function readRetries ({ adminUrl }: ServiceUnderTest): Promise<string> {
-  const { text } = await ask(`${adminUrl}/metrics`)
-  return [...text.matchAll(/^service_txn_retry_count.*/gm)].join()
-}
-
 /**
  * Starts both services. `compare` returns the cases in which their answers differ, and whether
  * service A has noticed a change before there was one.
@@ -98,7 +93,7 @@ export async function useCompared (t: Test, schema: string): Promise<{
       await run(create)
       const repeat = async (some: readonly Case[]): Promise<string> => {
         for (const { batch } of some) for (let i = 0; i < 2; i++) await a.post(batch, dryRun)
-        return await readRetries(a)
+        return JSON.stringify(await retriesOf(a))
       }
       // A failure may be due to a change, so its batch is retried.
       const failed: Case[] = []

@@ -258,3 +258,14 @@ export async function gauge (
     )?.[1]
   )
 }
+
+/** The numbers of retries by reason, without those that are 0. */
+export async function retriesOf (
+  { adminUrl }: Pick<ServiceUnderTest, 'adminUrl'>
+): Promise<Readonly<Record<string, number>>> {
+  const { text } = await ask(`${adminUrl}/metrics`)
+  const counts = text.matchAll(/^service_txn_retry_count\{reason="(\w+)"\} (\d+)/gm)
+  return Object.fromEntries(
+    [...counts].map(([, reason, count]) => [reason as string, Number(count)])
+  )
+}
