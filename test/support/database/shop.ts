@@ -5,7 +5,13 @@ import { join } from 'node:path'
 import type { Test } from 'tap'
 import { ensureRoles, LOGIN_ROLE, useDatabase, withRoles, type Database } from './database.ts'
 import { readPage, root } from '../docs/pages.ts'
-import { token, useService, type ServiceUnderTest, type UseServiceOptions } from '../service.ts'
+import {
+  token,
+  useService,
+  type Answer,
+  type ServiceUnderTest,
+  type UseServiceOptions
+} from '../service.ts'
 
 /** The customer of the token that `npm run dev` prints, and of the shop's first order. */
 export const CUSTOMER = { role: 'shop_customer', sub: 'corner-shop' } as const
@@ -16,6 +22,11 @@ const schema = readPage('deploy/shop.sql')
 export function asCustomer (sub: string = CUSTOMER.sub): { readonly authorization: string } {
   return { authorization: `Bearer ${token({ ...CUSTOMER, sub })}` }
 }
+
+/** The statuses, each with the code and the operation of an error. */
+export const outcomes = (answers: readonly Answer[]): readonly string[] =>
+  answers.map(({ status, body: { error } }) =>
+    error === null ? String(status) : `${status} ${error.code} ${error.op}`).sort()
 
 /** Starts a service on the shop with its named batches, and with the options of useService. */
 export async function useShopService (
