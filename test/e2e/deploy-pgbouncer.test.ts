@@ -4,6 +4,7 @@
  */
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
+import { countSessions } from '../support/database/hold.ts'
 import { program, startPooler } from '../support/database/pgbouncer.ts'
 import { needs } from '../support/process/programs.ts'
 import { useService } from '../support/service.ts'
@@ -52,10 +53,7 @@ t.test(
       []
     )
     t.same(await service.database.sql`select count(*)::int as n from notes`, [{ n: 30 }])
-    const sessions = await service.database
-      .sql`select from pg_stat_activity where datname = ${service.database.name}
-        and usename = 'oneflight_login'`
-    t.ok(sessions.length > 0, `${sessions.length} connections to the server`)
+    t.ok(await countSessions(service.database) > 0, 'there are connections to the server')
 
     t.notMatch(pooler.output(), /ERROR|FATAL|WARNING/i)
     // The stop signal of compose.yaml and the overlay. PgBouncer exits after its transactions, even

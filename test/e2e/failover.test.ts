@@ -23,6 +23,7 @@ import {
   type ServiceUnderTest
 } from '../support/service.ts'
 import { execute } from '../support/database/execute.ts'
+import { countSessions, untilSessions } from '../support/database/hold.ts'
 import { skip } from '../support/database/restartable-server.ts'
 import { useServers, type Pair } from '../support/database/standby.ts'
 import { on } from '../support/shorthand.ts'
@@ -111,20 +112,17 @@ for (const mode of ['stop', 'kill'] as const) {
       const oldPrimary = await servers.comeBack()
       const rows = await execute(oldPrimary, 'select pg_is_in_recovery() as standby')
       t.match(rows, [{ standby: true }])
-      const sessions = async (): Promise<number> =>
-        (await sql`select from pg_stat_activity where usename = 'oneflight_login'
-          and application_name = 'oneflight'`)
-          .length
+      const ofService = "application_name = 'oneflight'"
       // All connections are reopened, and the old primary is the first host of the URL.
       await sql`select pg_terminate_backend(pid) from pg_stat_activity
         where usename = 'oneflight_login'`
-      await until(async () => await sessions() === 0)
+      await untilSessions({ sql }, 0, ofService)
       const answers = await Promise.all(
         Array.from({ length: 8 }, (_, i) => service.post(pair(1_000_000 + i)))
       )
       t.same(answers.map(({ status }) => status), Array(8).fill(200))
       t.same(await sql`select count(*)::int as n from right_side where id >= 1000000`, [{ n: 8 }])
-      t.ok(await sessions() > 0)
+      t.ok(await countSessions({ sql }, ofService) > 0)
     })
   })
 }

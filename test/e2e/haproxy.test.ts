@@ -10,6 +10,7 @@ import t, { type Test } from 'tap'
 import { ErrorEnvelope } from '../../schemas/error.ts'
 import { configItems } from '../../schemas/config.ts'
 import { useDatabase } from '../support/database/database.ts'
+import { untilSessions } from '../support/database/hold.ts'
 import { makeKeyTable } from '../support/database/key-table.ts'
 import { haproxy, startBalancer, startInstance, type Balancer } from '../support/network/haproxy.ts'
 import {
@@ -192,11 +193,7 @@ t.test(...needs('errors of haproxy have the format of the service', { haproxy })
 
   await t.test('an instance that is killed during a batch yields commit_unknown', async t => {
     const answer = post(balancer.url, nap, { 'x-request-id': 'lost' })
-    await until(async () =>
-      (await database.sql`select from pg_stat_activity where datname = ${database.name}
-          and wait_event = 'PgSleep'`)
-        .length === 1
-    )
+    await untilSessions(database, 1, "wait_event = 'PgSleep'")
     await instance.end('SIGKILL')
     const response = await answer
     t.match(response, {

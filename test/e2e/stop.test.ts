@@ -11,7 +11,7 @@ import t, { type Test } from 'tap'
 import { readConfig } from '../../src/config/config.ts'
 import { startService } from '../../src/server/service.ts'
 import { useDatabase } from '../support/database/database.ts'
-import { holdRow } from '../support/database/hold.ts'
+import { holdRow, untilSessions } from '../support/database/hold.ts'
 import { request } from '../support/network/wire.ts'
 import { preload, startMain, type Group } from '../support/process/process.ts'
 import {
@@ -69,14 +69,8 @@ const post = (url: string, batch: unknown): Promise<Answer> =>
 const nap = (seconds: number): object[] => [insert('n', 'nap', { seconds })]
 const lock = [update('t', 't', { n: 0 }, { n: { eq: 0 } })]
 
-const untilNoSessions = (): Promise<unknown> =>
-  until(async () =>
-    (await sql`select from pg_stat_activity
-      where datname = ${database.name} and usename = 'oneflight_login'`).length === 0)
 const untilSleeping = (): Promise<unknown> =>
-  until(async () =>
-    (await sql`select from pg_stat_activity
-      where datname = ${database.name} and wait_event = 'PgSleep'`).length === 1)
+  untilSessions(database, 1, "wait_event = 'PgSleep'")
 
 t.test('SIGTERM while the service loads: nothing starts, or everything stops', async t => {
   // The signal is sent when main.ts installs its handler. A signal sent earlier may be handled only
@@ -123,7 +117,7 @@ t.test('SIGTERM: accepted batches are served and all sessions are closed', async
   t.same((await Promise.all(batches)).map(({ status }) => status), Array(6).fill(200))
   t.equal(await service.ended, 0)
   t.equal((await sql`select from nap`).length, 6)
-  await untilNoSessions()
+  await untilSessions(database, 0)
 })
 
 t.test('SHUTDOWN_DELAY_MS: requests are still served, with connection: close', async t => {
@@ -183,7 +177,7 @@ t.test('a second signal and SHUTDOWN_TIMEOUT_MS force the exit', async t => {
     t.equal(await service.ended, 1, name)
     t.match(service.output(), logged)
     t.equal(await batch, 'cut')
-    await untilNoSessions()
+    await untilSessions(database, 0)
   }
   t.same(await sql`select * from nap`, [])
 })

@@ -7,6 +7,7 @@ import { Agent, request } from 'node:http'
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { useDatabase, type Database } from '../support/database/database.ts'
+import { untilSessions } from '../support/database/hold.ts'
 import { preload, startMain, type Line, type Main } from '../support/process/process.ts'
 import { answering, ask, testEnvironment, type Answer } from '../support/service.ts'
 import { headersOfBatch } from '../support/shorthand.ts'
@@ -74,13 +75,6 @@ const postMany = async (service: Running, count: number): Promise<number[]> => {
   const answers = await Promise.all(Array.from({ length: count }, () => post(service, insert)))
   return answers.map(({ status }) => status)
 }
-
-const untilNoSessions = ({ database: { sql, name } }: Running): Promise<unknown> =>
-  until(async () =>
-    (await sql`select from pg_stat_activity
-      where datname = ${name} and usename = 'oneflight_login'`)
-      .length === 0
-  )
 
 /**
  * Runs `work` while `count` batches wait for a lock, then releases it. Returns the statuses of the
@@ -172,7 +166,7 @@ t.test('all workers serve, and the admin server sums their metrics', async t => 
     connections: 24
   })
   await stopCleanly(t, service)
-  await untilNoSessions(service)
+  await untilSessions(service.database, 0)
 })
 
 t.test('a killed worker is replaced, and no counter decreases', async t => {
@@ -254,7 +248,7 @@ t.test('SIGTERM under load: no request on an open connection fails', async t => 
   t.equal(await service.ended, 0)
   t.same([...new Set(answers)], [200])
   t.equal((await service.database.sql`select from t`).length, answers.length)
-  await untilNoSessions(service)
+  await untilSessions(service.database, 0)
 })
 
 t.test('SIGTERM under load: clients that check readiness get every request served', async t => {
@@ -284,7 +278,7 @@ t.test('Ctrl-C reaches every process, and each finishes its batches', async t =>
   })
   t.same(answers, Array(4).fill(200))
   t.equal(await service.ended, 0)
-  await untilNoSessions(service)
+  await untilSessions(service.database, 0)
 })
 
 t.test('SIGKILL of the primary: the workers finish their batches and exit', async t => {
@@ -307,7 +301,7 @@ t.test('SIGKILL of the primary: the workers finish their batches and exit', asyn
   t.same(answers, Array(4).fill(200))
   t.equal(await service.ended, 'SIGKILL')
   await t.rejects(post(service, insert))
-  await untilNoSessions(service)
+  await untilSessions(service.database, 0)
 })
 
 t.test('hanging workers do not delay readiness while one responds', async t => {

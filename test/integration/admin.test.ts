@@ -4,7 +4,7 @@
  */
 import t from 'tap'
 import { configItems } from '../../schemas/config.ts'
-import { holdRow } from '../support/database/hold.ts'
+import { countSessions, holdRow } from '../support/database/hold.ts'
 import { dial } from '../support/network/wire.ts'
 import { answering, ask, useService, type Answer } from '../support/service.ts'
 import { nowhere, shopSchema as schema, update } from '../support/shorthand.ts'
@@ -38,10 +38,7 @@ t.test('without a reachable database, liveness succeeds and readiness fails', as
 t.test('liveness does not ask the database', async t => {
   const { adminUrl, database } = await useService(t, { schema })
   // The probe uses its own connection and opens it at the first readiness request.
-  const probeConnections = async (): Promise<number> =>
-    (await database.sql`select from pg_stat_activity where usename = 'oneflight_login'
-        and datname = current_database() and query = 'select 1'`)
-      .length
+  const probeConnections = (): Promise<number> => countSessions(database, "query = 'select 1'")
   for (let i = 0; i < 3; i++) t.equal((await ask(`${adminUrl}/live`)).status, 200)
   t.equal(await probeConnections(), 0)
   await answering(`${adminUrl}/ready`)

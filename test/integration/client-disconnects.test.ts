@@ -11,7 +11,7 @@ import { createServer } from 'node:http'
 import t, { type Test } from 'tap'
 import { clientClosed } from '../../plugins/routes/respond.ts'
 import { LOGIN_ROLE, type Database } from '../support/database/database.ts'
-import { holdRow } from '../support/database/hold.ts'
+import { countSessions, holdRow } from '../support/database/hold.ts'
 import { moodySchema } from '../support/database/triggers.ts'
 import { untilQuiet, useProxy, type Proxy } from '../support/network/proxy.ts'
 import { ask, gauge, postUnread, useService, type ServiceUnderTest } from '../support/service.ts'
@@ -79,8 +79,7 @@ async function waitUntilIdle (t: Test, service: ServiceUnderTest): Promise<void>
   await until(async () =>
     await gauge(service, 'service_pool_connections_busy') === 0 &&
     await gauge(service, 'service_pool_waiting') === 0 &&
-    (await sql`select from pg_stat_activity where datname = ${name} and usename = ${LOGIN_ROLE}
-      and state <> 'idle'`).length === 0 &&
+    await countSessions(service.database, "state <> 'idle'") === 0 &&
     (await sql`select from pg_locks as l join pg_stat_activity as a using (pid)
       where a.datname = ${name} and a.usename = ${LOGIN_ROLE}
       and locktype in ('transactionid', 'tuple', 'advisory')`).length === 0

@@ -16,10 +16,10 @@ import { openConnection } from '../../src/postgres/open-connection.ts'
 import { Attempt } from '../../src/transaction/attempt.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { plainBatch } from '../support/database/engine.ts'
+import { untilSessions } from '../support/database/hold.ts'
 import * as op from '../support/operations.ts'
 import { makeKeyTable } from '../support/database/key-table.ts'
 import { answering, ask, useService } from '../support/service.ts'
-import { until } from '../support/until.ts'
 
 const { loginUrl } = await useDatabase(t)
 
@@ -127,11 +127,7 @@ t.test('an untested version of Citus is refused, and the log states the reason',
   for (const roleSettings of [true, false]) {
     await t.rejects(openConnection(target, { roleSettings }), { message: reason })
   }
-  await until(async () =>
-    (await database.sql`
-    select from pg_stat_activity where datname = ${database.name} and usename = 'oneflight_login'
-  `).length === 0
-  )
+  await untilSessions(database, 0)
 
   await database.sql.unsafe(removeCitus)
   t.equal((await post(batch)).status, 200)

@@ -9,7 +9,7 @@
 import t, { type Test } from 'tap'
 import * as op from '../support/operations.ts'
 import { LOGIN_ROLE, type Database } from '../support/database/database.ts'
-import { holdRow } from '../support/database/hold.ts'
+import { holdRow, untilSessions } from '../support/database/hold.ts'
 import { CLAIMS, untilQuiet, useProxy, type Link, type Proxy } from '../support/network/proxy.ts'
 import { gauge, useService, type ServiceUnderTest } from '../support/service.ts'
 import { failed, headersOfBatch } from '../support/shorthand.ts'
@@ -75,12 +75,8 @@ async function sendSlowly (
 }
 
 /** Waits until no backend of the service is in a transaction. */
-const waitUntilIdle = ({ sql, name }: Database): Promise<unknown> =>
-  until(async () =>
-    (await sql`select from pg_stat_activity where datname = ${name} and usename = ${LOGIN_ROLE}
-      and state <> 'idle'`)
-      .length === 0
-  )
+const waitUntilIdle = (database: Database): Promise<unknown> =>
+  untilSessions(database, 0, "state <> 'idle'")
 
 const refused = (status: number, code: string): object => failed(status, code, { committed: false })
 

@@ -11,7 +11,7 @@ import t, { type Test } from 'tap'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { startKeyPruner } from '../../src/transaction/prune-keys.ts'
 import { LOGIN_ROLE, useDatabase, type Database } from '../support/database/database.ts'
-import { holdRow } from '../support/database/hold.ts'
+import { holdRow, untilSessions } from '../support/database/hold.ts'
 import { makeKeyTable } from '../support/database/key-table.ts'
 import { CLAIMS, useProxy, type Proxy } from '../support/network/proxy.ts'
 import { request, speak } from '../support/network/wire.ts'
@@ -448,10 +448,6 @@ const insertRows = (sql: Sql, count: number, ttl: string): Promise<unknown> =>
   insert into oneflight.idempotency_keys select sha256(i::text::bytea), '${ttl} ' || i, '', '{}',
     now(), now() + interval '${ttl}' from generate_series(1, ${count}) as i`)
 
-const sessions = async ({ sql, name }: Database): Promise<number> =>
-  (await sql`select from pg_stat_activity where datname = ${name} and usename = ${LOGIN_ROLE}`)
-    .length
-
 t.test('only expired keys are deleted in the background', async t => {
   const database = await useDatabase(t)
   await makeKeyTable(database)
@@ -494,13 +490,13 @@ t.test('only expired keys are deleted in the background', async t => {
   await table.awaited()
   await pruner.close()
   await table.free()
-  await until(async () => await sessions(database) === 0)
+  await untilSessions(database, 0)
   await sql`drop schema oneflight cascade`
   const other = start()
   t.teardown(() => other.close())
   for (let i = 0; i < 3; i++) {
-    await until(async () => await sessions(database) === 1)
-    await until(async () => await sessions(database) === 0)
+    await untilSessions(database, 1)
+    await untilSessions(database, 0)
   }
   await other.close()
   t.same(refusals, ['42501'], 'a missing table is not reported')

@@ -18,7 +18,7 @@ import {
   useEngine,
   type Engine
 } from '../support/database/engine.ts'
-import { holdRow } from '../support/database/hold.ts'
+import { holdRow, untilSessions } from '../support/database/hold.ts'
 import { useProxy, type Link, type Proxy } from '../support/network/proxy.ts'
 import { until } from '../support/until.ts'
 
@@ -264,10 +264,7 @@ t.test('no batch is sent on a connection that is being closed', async t => {
   const { outcome, released } = new Attempt(connection, plainBatch([add(1)]))
   connection.state.dead = true
   // In this state the server has executed BEGIN.
-  await until(async () =>
-    (await sql`select from pg_stat_activity where datname = ${name}
-      and state = 'idle in transaction'`).length === 1
-  )
+  await untilSessions(database, 1, "state = 'idle in transaction'")
   destroyConnection(connection)
   t.match(await outcome, { kind: 'lost', sent: false })
   await released

@@ -11,7 +11,7 @@ import type { CompiledBatch } from '../../src/sql/frame/compiled-batch.ts'
 import { executeBatch } from '../../src/transaction/execute.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { plainBatch, useEngine } from '../support/database/engine.ts'
-import { holdRow } from '../support/database/hold.ts'
+import { countSessions, holdRow, untilSessions } from '../support/database/hold.ts'
 import { errorResponse } from '../support/network/messages.ts'
 import { useProxy, type Link } from '../support/network/proxy.ts'
 import { startServer } from '../support/network/tls-server.ts'
@@ -32,13 +32,9 @@ const { sql, name, loginUrl, url: superuserUrl } = database
 const touch = [{ id: 'u', op: 'update', table: 'slots', set: { n: 1 }, where: { id: { eq: 0 } } }]
 const env = { POOL_SIZE: '2', LOCK_TIMEOUT_MS: '60000', STATEMENT_TIMEOUT_MS: '60000' }
 
-const backends = async (): Promise<readonly number[]> =>
-  (await sql`select pid from pg_stat_activity
-    where datname = ${name} and usename = 'oneflight_login'`).map(({ pid }) => pid as number)
 const terminate = () =>
   sql`select pg_terminate_backend(pid) from pg_stat_activity
     where datname = ${name} and usename = 'oneflight_login'`
-const sessions = async (): Promise<number> => (await backends()).length
 
 /** The URL of a server that accepts connections and never sends a byte. */
 async function useSilentServer (t: Test): Promise<string> {
@@ -58,7 +54,7 @@ t.test('requests beyond pool size and queue size fail at once', async t => {
     [{ kind: 'committed' }, { kind: 'committed' }],
     'the third request was rejected before these ended'
   )
-  t.equal(await sessions(), 1)
+  t.equal(await countSessions(database), 1)
 })
 
 t.test('opening the first connection early does not occupy the queue', async t => {
@@ -134,7 +130,7 @@ t.test('closing rejects waiting batches and completes running ones', async t => 
   await lock.free()
   t.match(await running, { kind: 'committed' })
   await closed
-  await until(async () => await sessions() === 0)
+  await untilSessions(database, 0)
 })
 
 t.test('a connection is replaced after its lifetime', async t => {
@@ -146,7 +142,7 @@ t.test('a connection is replaced after its lifetime', async t => {
   const second = await pool.acquire(soon())
   pool.release(second)
   t.not(second, first)
-  await until(async () => await sessions() === 1)
+  await untilSessions(database, 1)
 })
 
 t.test('a failed statement counts as prepared only if the server holds it', async t => {

@@ -1,8 +1,24 @@
 /**
- * Locks a row, so batches that need it wait until the test releases it.
+ * Locks a row, so batches that need it wait until the test releases it, and counts sessions.
  */
 import type { Database } from './database.ts'
+import { LOGIN_ROLE } from './roles.ts'
 import { until } from '../until.ts'
+
+/** The sessions of services on the database, or those of them that fulfil a condition of SQL. */
+export const countSessions = async (
+  { sql }: Pick<Database, 'sql'>,
+  condition = 'true'
+): Promise<number> =>
+  (await sql.unsafe(`select from pg_stat_activity where datname = current_database()
+    and usename = '${LOGIN_ROLE}' and ${condition}`)).length
+
+/** Resolves when services have this number of such sessions. */
+export const untilSessions = (
+  database: Pick<Database, 'sql'>,
+  count: number,
+  condition?: string
+): Promise<unknown> => until(async () => await countSessions(database, condition) === count)
 
 export interface HeldRow {
   /** The number of sessions of the database that wait for a lock. */
