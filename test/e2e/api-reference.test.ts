@@ -17,7 +17,7 @@ import { browserProgram, openBrowser, tryBatch } from '../support/process/browse
 import { needs } from '../support/process/programs.ts'
 import { useRestartableService } from '../support/process/restartable-service.ts'
 import { ask, SECRET, token, useService, type Answer } from '../support/service.ts'
-import { shopSchema as schema } from '../support/shorthand.ts'
+import { headersOfBatch, shopSchema as schema } from '../support/shorthand.ts'
 
 // The browser and the processes take time to start.
 t.setTimeout(120_000)
@@ -36,15 +36,7 @@ const send = (
   body: string,
   headers: Readonly<Record<string, string>> = {}
 ): Promise<Answer> =>
-  ask(`${adminUrl}/reference/try/`, {
-    method: 'POST',
-    body,
-    headers: {
-      'content-type': 'application/json',
-      authorization: `Bearer ${token({ role: 'oneflight_user' })}`,
-      ...headers
-    }
-  })
+  ask(`${adminUrl}/reference/try/`, { method: 'POST', body, headers: headersOfBatch(headers) })
 
 t.test('the page is self-contained', async t => {
   const { adminUrl } = await useService(t)

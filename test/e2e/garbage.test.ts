@@ -5,9 +5,9 @@
 import t from 'tap'
 import { readMetric } from '../experiments/own-server.ts'
 import { useDatabase } from '../support/database/database.ts'
-import { token } from '../support/environment.ts'
 import * as op from '../support/operations.ts'
 import { useRestartableService } from '../support/process/restartable-service.ts'
+import { headersOfBatch } from '../support/shorthand.ts'
 
 t.test('only small objects, those of the driver, outlive a batch', async t => {
   const database = await useDatabase(t, { schema: 'create table notes (text text)' })
@@ -19,10 +19,7 @@ t.test('only small objects, those of the driver, outlive a batch', async t => {
   const text = 'x'.repeat(15_000)
   const request = {
     method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      authorization: `Bearer ${token({ role: 'oneflight_user' })}`
-    },
+    headers: headersOfBatch(),
     body: JSON.stringify([op.select('found', 'notes', { where: { text: { eq: text } } })])
   }
   const oldBytesAfter = async (batches: number): Promise<number> => {

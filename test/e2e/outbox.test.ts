@@ -9,7 +9,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { makeKeyTable } from '../support/database/key-table.ts'
-import { CUSTOMER, useShopDatabase } from '../support/database/shop.ts'
+import { asCustomer, CUSTOMER, useShopDatabase } from '../support/database/shop.ts'
 import { readBlocks, readPage, root } from '../support/docs/pages.ts'
 import { childEnvironment } from '../support/process/process.ts'
 import { startProgram, type Running } from '../support/process/programs.ts'
@@ -68,11 +68,7 @@ async function useRecipes (t: Test): Promise<Recipes> {
     service,
     send: (batch, key = randomUUID()) => ask(service.url, {
       method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        authorization: `Bearer ${token(CUSTOMER)}`,
-        'idempotency-key': key
-      },
+      headers: { ...asCustomer(), 'content-type': 'application/json', 'idempotency-key': key },
       body: batch
     }),
     work (program) {

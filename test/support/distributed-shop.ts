@@ -7,7 +7,8 @@ import type { Test } from 'tap'
 import { useCitusDatabase } from './database/citus.ts'
 import { useDatabase } from './database/database.ts'
 import * as op from './operations.ts'
-import { token, useService, type Answer, type ServiceUnderTest } from './service.ts'
+import { useService, type Answer, type ServiceUnderTest } from './service.ts'
+import { bearer } from './shorthand.ts'
 
 const shop = readFileSync(new URL('../../deploy/citus/shop.sql', import.meta.url), 'utf8')
 const more = `
@@ -84,12 +85,7 @@ export async function useShop (
   return {
     ...service,
     as: (caller, batch, headers = {}) =>
-      service.post(batch, {
-        headers: {
-          authorization: `Bearer ${token({ role: 'oneflight_user', ...caller })}`,
-          ...headers
-        }
-      })
+      service.post(batch, { headers: { authorization: bearer(caller), ...headers } })
   }
 }
 
