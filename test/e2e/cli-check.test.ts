@@ -3,6 +3,7 @@
  */
 import { join } from 'node:path'
 import t from 'tap'
+import * as op from '../support/operations.ts'
 import { oneflight, runInside, type Ended } from '../support/process/cli.ts'
 
 const check = (
@@ -100,17 +101,8 @@ t.test('an invalid body is reported', async t => {
 
 t.test('limits come from the environment and default to those of the service', async t => {
   const many = (count: number): string =>
-    JSON.stringify(
-      Array.from(
-        { length: count },
-        (_, i) => ({
-          id: `o${i}`,
-          op: 'select',
-          table: 'shop.t',
-          where: { a: { gt: 0 }, b: { gt: 0 } }
-        })
-      )
-    )
+    JSON.stringify(Array.from({ length: count }, (_, i) =>
+      op.select(`o${i}`, 'shop.t', { where: { a: { gt: 0 }, b: { gt: 0 } } })))
   const insert = '[{"id":"i","op":"insert","table":"t","values":[{},{}]}]'
   const rows: ReadonlyArray<
     readonly [env: Readonly<Record<string, string>>, input: string, line: RegExp]

@@ -11,8 +11,7 @@ const title = 'the client runs batches, retries and aborts in a browser'
 
 t.test(...needs(title, { Chromium: browserProgram }), async t => {
   const service = await useService(t, {
-    schema: 'create table stock (sku text primary key, qty int8, price numeric); grant all on ' +
-      'stock to oneflight_user',
+    schema: 'create table stock (sku text primary key, qty int8, price numeric)',
     keys: true
   })
   const client = t.testdir()

@@ -4,6 +4,7 @@
  * batches. The numbers have no unique index: it would turn a batch that is applied twice into an
  * error.
  */
+import * as op from '../support/operations.ts'
 
 export const ACCOUNTS = 200
 export const BALANCE = 1_000_000
@@ -54,44 +55,22 @@ export function makeBatch (batch: number, random: () => number): object[] {
       0
     )
   return [
-    ...ids.map(id => ({
-      id: `a${id}`,
-      op: 'update',
-      table: 'accounts',
-      set: { balance: { $inc: change(id) } },
-      where: { id: { eq: id } }
+    ...ids.map(id => op.update(`a${id}`, 'accounts', {
+      set: { balance: { $inc: change(id) } }, where: { id: { eq: id } }
     })),
-    {
-      id: 'entries',
-      op: 'insert',
-      table: 'entries',
-      values: transfers.map(({ debit, credit, amount }) => ({
-        batch,
-        debit: `$a${debit}.0.id`,
-        credit: `$a${credit}.id`,
-        amount
-      }))
-    },
-    {
-      id: 'seen',
-      op: 'select',
-      table: 'accounts',
-      where: { id: { in: ids } },
-      order: [{ id: 'asc' }]
-    },
-    ...transfers.slice(1).map((transfer, i) => ({
-      id: `s${i}`,
-      op: 'select',
-      table: 'accounts',
-      columns: ['id'],
-      where: { id: { eq: transfer.credit } }
+    op.insert('entries', 'entries', transfers.map(({ debit, credit, amount }) => ({
+      batch,
+      debit: `$a${debit}.0.id`,
+      credit: `$a${credit}.id`,
+      amount
+    }))),
+    op.select('seen', 'accounts', { where: { id: { in: ids } }, order: [{ id: 'asc' }] }),
+    ...transfers.slice(1).map((transfer, i) => op.select(`s${i}`, 'accounts', {
+      columns: ['id'], where: { id: { eq: transfer.credit } }
     })),
-    {
-      id: 'closing',
-      op: 'insert',
-      table: 'closings',
-      values: [{ batch, transfers: transfers.length, entry: '$entries.0.n' }]
-    }
+    op.insert('closing', 'closings', [
+      { batch, transfers: transfers.length, entry: '$entries.0.n' }
+    ])
   ]
 }
 

@@ -7,6 +7,7 @@ import {
   useRestartableService,
   type RestartableService
 } from '../support/process/restartable-service.ts'
+import * as op from '../support/operations.ts'
 import { encodeBatch, openConnection } from './client.ts'
 import { bearer, readMetric, useServer, type OwnServer } from './own-server.ts'
 import {
@@ -39,13 +40,8 @@ interface Load {
   readonly adds: number
 }
 
-const increment = (id: number): object => ({
-  id: `c${id}`,
-  op: 'update',
-  table: 'counters',
-  set: { n: { $inc: 1 } },
-  where: { id: { eq: id } },
-  returning: []
+const increment = (id: number): object => op.update(`c${id}`, 'counters', {
+  set: { n: { $inc: 1 } }, where: { id: { eq: id } }, returning: []
 })
 const pause = { id: 'p', op: 'select', table: 'pause' }
 const pick = (random: () => number, most: number): number => 1 + Math.floor(random() * most)
@@ -73,23 +69,16 @@ const loads: readonly Load[] = [
     // A person may leave only if two are present, and may always return.
     batch: random => {
       const [team, person, leaves] = [pick(random, 4), pick(random, 2), random() < 0.5]
-      const set = {
-        id: 'u',
-        op: 'update',
-        table: 'duty',
+      const set = op.update('u', 'duty', {
         set: { present: !leaves },
         where: { team: { eq: team }, person: { eq: person } },
         returning: []
-      }
+      })
       return leaves
         ? [
-            {
-              id: 's',
-              op: 'select',
-              table: 'duty',
-              where: { team: { eq: team }, present: { eq: true } },
-              expect: { min: 2 }
-            },
+            op.select('s', 'duty', {
+              where: { team: { eq: team }, present: { eq: true } }, expect: { min: 2 }
+            }),
             pause,
             set
           ]

@@ -6,6 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Stage } from '../../scripts/dev/stage.ts'
 import { useProxy, type Fault, type Injected, type Proxy } from '../support/network/proxy.ts'
+import * as op from '../support/operations.ts'
 import { useRestartableService } from '../support/process/restartable-service.ts'
 import { until } from '../support/until.ts'
 import { readMetric, useServer, type OwnServer } from './own-server.ts'
@@ -151,13 +152,7 @@ async function send (
   const response = await poster.post(
     JSON.stringify([
       { id: 'left', op: 'insert', table: 'left_side', values: [{ id }] },
-      {
-        id: 'held',
-        op: 'update',
-        table: 'held',
-        set: { n: { $inc: 1 } },
-        where: { id: { eq: id } }
-      },
+      op.update('held', 'held', { set: { n: { $inc: 1 } }, where: { id: { eq: id } } }),
       { id: 'right', op: 'insert', table: 'right_side', values: [{ id: '$left.0.id' }] }
     ]),
     key

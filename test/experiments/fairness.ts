@@ -16,6 +16,7 @@ import {
   useRestartableService,
   type RestartableService
 } from '../support/process/restartable-service.ts'
+import * as op from '../support/operations.ts'
 import { encode, encodeBatch, openConnection } from './client.ts'
 import { bearer, useServer } from './own-server.ts'
 import { figureFor, type Figure, type Scenario, type ScenarioOptions } from './scenario.ts'
@@ -202,15 +203,10 @@ async function sendAgain (
 function orderRequest (): Buffer {
   return encodeBatch(bearer(), [
     { id: 'order', op: 'insert', table: 'orders', values: [{ customer: 1 }] },
-    {
-      id: 'lines',
-      op: 'insert',
-      table: 'lines',
-      values: [
-        { order_id: '$order.0.id', sku: 'apple', qty: 2 },
-        { order_id: '$order.0.id', sku: 'pear', qty: 1 }
-      ]
-    },
+    op.insert('lines', 'lines', [
+      { order_id: '$order.0.id', sku: 'apple', qty: 2 },
+      { order_id: '$order.0.id', sku: 'pear', qty: 1 }
+    ]),
     { id: 'found', op: 'select', table: 'orders', where: { id: { eq: '$order.0.id' } } }
   ])
 }

@@ -9,6 +9,7 @@ import {
   useRestartableService,
   type RestartableService
 } from '../support/process/restartable-service.ts'
+import * as op from '../support/operations.ts'
 import { until } from '../support/until.ts'
 import { schema } from './bank.ts'
 import { startCrowd } from './crowd.ts'
@@ -202,13 +203,7 @@ async function measureLockRelease (
       'select count(*)::int from (select from probe for update skip locked) as free'
     ) === 1
   const batch = JSON.stringify([
-    {
-      id: 'held',
-      op: 'update',
-      table: 'probe',
-      set: { touched: { $inc: 1 } },
-      where: { id: { eq: 1 } }
-    },
+    op.update('held', 'probe', { set: { touched: { $inc: 1 } }, where: { id: { eq: 1 } } }),
     { id: 'pause', op: 'select', table: 'long_pause' }
   ])
   let longest = 0

@@ -17,14 +17,9 @@ const first = { id: { eq: 1 } }
 const some = { returning: ['id', 'a'] }
 const rows = (count: number, value: unknown, others?: object): readonly object[] =>
   Array.from({ length: count }, (_, i) => ({ id: 100 + i, a: value, ...others }))
-const byKey = (table: string, count: number, value: unknown): Batch => [{
-  id: 'o',
-  op: 'update',
-  table,
-  key: ['id'],
-  values: Array.from({ length: count }, (_, i) => ({ id: 1 + i, a: value })),
-  ...some
-}]
+const byKey = (table: string, count: number, value: unknown): Batch => [op.update('o', table, {
+  key: ['id'], values: Array.from({ length: count }, (_, i) => ({ id: 1 + i, a: value })), ...some
+})]
 const read = (table: string): object =>
   op.select('q', table, { where: first, columns: ['id', 'a'] })
 
@@ -37,14 +32,9 @@ const words: Readonly<Record<string, Word>> = {
   'insert a reference': table => [
     read(table), op.insert('o', table, [{ id: 9, a: '$q.0.a' }], some)
   ],
-  'insert from a query': table => [{
-    id: 'o',
-    op: 'insert',
-    table,
-    from: { table, where: first },
-    ...some,
-    columns: { id: 9, a: { $col: 'a' } }
-  }],
+  'insert from a query': table => [op.insert('o', table, undefined, {
+    from: { table, where: first }, ...some, columns: { id: 9, a: { $col: 'a' } }
+  })],
   'insert a constant from a query': (table, a) => [{
     id: 'o', op: 'insert', table, from: { table, where: first }, columns: { id: 9, a }, ...some
   }],

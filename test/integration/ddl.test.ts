@@ -199,14 +199,9 @@ const alone = [
     where: { id: { eq: 1 } },
     returning: ['id']
   }), [{ id: 1 }]],
-  [{
-    id: 'c',
-    op: 'update',
-    table: 'typed',
-    key: ['id'],
-    values: [{ id: 2, code: '2', day: '2026-11-01' }],
-    returning: ['id']
-  }, [{ id: 2 }]]
+  [op.update('c', 'typed', {
+    key: ['id'], values: [{ id: 2, code: '2', day: '2026-11-01' }], returning: ['id']
+  }), [{ id: 2 }]]
 ] as const
 
 t.test('functions and types are replaced while they are in use', async t => {

@@ -134,13 +134,8 @@ t.test('an insert from a query stores what INSERT … SELECT stores', async t =>
 
 t.test('the number of rows is checked if the insert is not skipped', async t => {
   const { post } = await useService(t, { ...on(service.database), env: { MAX_ROWS: '3' } })
-  const insert = (more: object): object => ({
-    id: 'i',
-    op: 'insert',
-    table: 'order_items',
-    from: { table: 'cart_items' },
-    columns: { order_id: 5, sku: { $col: 'sku' } },
-    ...more
+  const insert = (more: object): object => op.insert('i', 'order_items', undefined, {
+    from: { table: 'cart_items' }, columns: { order_id: 5, sku: { $col: 'sku' } }, ...more
   })
   const many = await post([
     insert({ on_conflict: { columns: ['order_id', 'sku'], do: 'nothing' }, returning: [] })

@@ -140,10 +140,7 @@ t.test('later operations read it, and depend on it', async t => {
 })
 
 t.test('rows of a query can be new too', async t => {
-  const copy = (columns: object): object => ({
-    id: 'i',
-    op: 'insert',
-    table: 'plain',
+  const copy = (columns: object): object => op.insert('i', 'plain', undefined, {
     from: { table: 'base', where: { id: { lte: 4 } }, order: [{ id: 'asc' }] },
     columns,
     on_conflict: { columns: ['id'], do: 'update', set: { b: { $inc: 1 } } },

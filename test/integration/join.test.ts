@@ -153,13 +153,9 @@ t.test('a row that meets several rows is refused, and nothing happens', async t 
 t.test('a plan shows no name of a setting', async t => {
   const plan = await service.post([
     op.update('c', 'stock', { from: lines, set: { qty: { $inc: { $from: 'qty' } } } }),
-    {
-      id: 'i',
-      op: 'insert',
-      table: 'copies',
-      from: { table: 'order_items' },
-      columns: { n: { $col: 'qty' } }
-    }
+    op.insert('i', 'copies', undefined, {
+      from: { table: 'order_items' }, columns: { n: { $col: 'qty' } }
+    })
   ], { headers: { Prefer: 'explain' } })
   t.match(plan.text, /order_items/)
   t.notMatch(plan.text, /oneflight\./)

@@ -203,17 +203,11 @@ t.test('other tables, conflicts, references and what a change returns', async t 
 
 t.test('the rows of from', async t => {
   const { body, text } = await service.post([
-    {
-      id: 'copied',
-      op: 'insert',
-      table: 'visits',
+    op.insert('copied', 'visits', undefined, {
       from: { table: 'places', where: { 'home->no': { eq: 2 } }, columns: ['nums', 'home'] },
       columns: { place: { $col: 'id' }, word: { $col: 'home->>street' } }
-    },
-    {
-      id: 'grouped',
-      op: 'insert',
-      table: 'visits',
+    }),
+    op.insert('grouped', 'visits', undefined, {
       from: {
         table: 'places',
         columns: ['words', 'id'],
@@ -221,7 +215,7 @@ t.test('the rows of from', async t => {
         where: { 'words->1': { eq: 'wine' } }
       },
       columns: { place: { $col: 'id' }, word: { $col: 'words->>1' } }
-    },
+    }),
     op.update('joined', 'visits', {
       set: { place: { $inc: { $from: 'id' } } },
       from: {

@@ -47,10 +47,7 @@ const scalars = {
   list: { type: 'array', default: [] },
   either: { type: ['integer', 'string'], default: 1 }
 }
-const from = {
-  id: 'in',
-  op: 'insert',
-  table: 'readings',
+const from = op.insert('in', 'readings', undefined, {
   from: { param: 'items' },
   columns: {
     id: { $col: 'id' },
@@ -61,7 +58,7 @@ const from = {
     tags: ['$params.factor', '$params.count']
   },
   returning: []
-}
+})
 const batches = {
   load: { params: paramsOf(list), operations: [insert] },
   from: { params: paramsOf({ $ref: '#/$defs/list' }, scalars), operations: [from] },

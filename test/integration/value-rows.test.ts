@@ -53,17 +53,14 @@ const service = await useService(t, {
     insert: { params: rowsParam, operations: [first, insert] },
     from: {
       params: rowsParam,
-      operations: [first, {
-        id: 'o',
-        op: 'insert',
-        table: 'things',
+      operations: [first, op.insert('o', 'things', undefined, {
         from: { param: 'rows' },
         columns: {
           t: '$params.word',
           u: { $col: 't' },
           ...Object.fromEntries([...'isvdrnmap'].map(name => [name, { $col: name }]))
         }
-      }]
+      })]
     },
     scalar: {
       params: { type: 'object', properties: { word: true, bad: true }, required: ['word', 'bad'] },
@@ -221,13 +218,9 @@ t.test('a value of an earlier operation that is refused is named', async t => {
     [op.insert('o', 'things', [{ k: 0 }], {
       on_conflict: { columns: ['k'], do: 'update', set: { i: '$b.0.p' } }
     }), 'Column "i"'],
-    [{
-      id: 'o',
-      op: 'insert',
-      table: 'things',
-      from: { table: 'sources' },
-      columns: { k: { $col: 'k' }, i: '$b.0.p' }
-    }, 'Column "i"'],
+    [op.insert('o', 'things', undefined, {
+      from: { table: 'sources' }, columns: { k: { $col: 'k' }, i: '$b.0.p' }
+    }), 'Column "i"'],
     // Several columns could be meant, or a condition.
     [set({ i: '$b.0.p', t: '100.00' }), undefined],
     [set({ i: '$b.0.p' }, { s: { eq: '$b.0.p' } }), undefined],

@@ -86,13 +86,10 @@ const words: readonly Word[] = [
   ]],
   ['insert from a query', ({ orders, items }, n) => [
     insert(orders, [{ id: n }]),
-    {
-      id: 'copied',
-      op: 'insert',
-      table: items,
+    op.insert('copied', items, undefined, {
       from: { table: items, where: { order_id: { eq: -1 } }, order: [{ sku: 'asc' }] },
       columns: { order_id: '$i.0.id', sku: { $col: 'sku' }, qty: 7 }
-    }
+    })
   ]],
   ['update by key', ({ items }, n) => [
     op.update('one', items, {

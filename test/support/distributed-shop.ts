@@ -283,14 +283,11 @@ const CASES: readonly Case[] = [
       { id: 'f', op: 'call', function: 'read_stock', order: [{ tenant: 'asc' }, { sku: 'asc' }] },
       { id: 'v', op: 'select', table: 'all_stock', order: [{ tenant: 'asc' }, { sku: 'asc' }] },
       { id: 'g', op: 'call', function: 'read_stock', where: { sku: { eq: '$f.0.sku' } } },
-      {
-        id: 'n',
-        op: 'insert',
-        table: 'notes',
+      op.insert('n', 'notes', undefined, {
         from: { table: 'events', order: [{ tenant: 'desc' }, { id: 'desc' }] },
         columns: { id: 50, note: { $col: 'tenant' } },
         on_conflict: { columns: ['id'], do: 'nothing' }
-      }
+      })
     ]
   },
   {
@@ -313,13 +310,10 @@ const CASES: readonly Case[] = [
   },
   {
     name: 'an insert from a query',
-    batch: [{
-      id: 'i',
-      op: 'insert',
-      table: 'events',
+    batch: [op.insert('i', 'events', undefined, {
       from: { table: 'stock', where: { ...ofAcme, sku: { eq: 'plum' } } },
       columns: { id: { $col: 'qty' }, tenant: { $col: 'tenant' }, note: 'copied' }
-    }]
+    })]
   },
   {
     name: 'a join',

@@ -1,6 +1,7 @@
 /**
  * Named batches, and bodies with as much of each kind of parameter as the limits allow.
  */
+import * as op from '../operations.ts'
 import { times, type Element } from './part.ts'
 
 const rowsOf = (properties: object): object => ({
@@ -25,13 +26,9 @@ export const namedBatches: Readonly<Record<string, object>> = {
   },
   'update-from': {
     params: paramsOf({ x: rowsOf({ id: { type: 'integer' }, b: { type: 'number' } }) }),
-    operations: [{
-      id: 'u',
-      op: 'update',
-      table: 't',
-      from: { param: 'x', on: { id: 'id' } },
-      set: { b: { $inc: { $from: 'b' } } }
-    }]
+    operations: [op.update('u', 't', {
+      from: { param: 'x', on: { id: 'id' } }, set: { b: { $inc: { $from: 'b' } } }
+    })]
   },
   list: {
     params: paramsOf({ x: { type: 'array', items: { type: 'string' }, minItems: 1 } }),

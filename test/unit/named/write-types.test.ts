@@ -7,6 +7,7 @@ import { readLimits } from '../../../src/config/config.ts'
 import { readNamedBatch } from '../../../src/named/read-files.ts'
 import { writeTypes, type ColumnsOf } from '../../../src/named/write-types.ts'
 import { batchLimits } from '../../../src/plan/check/read-batch.ts'
+import * as op from '../../support/operations.ts'
 
 const write = (name: string, content: object, columnsOf?: ColumnsOf): string => {
   const bytes = Buffer.from(JSON.stringify(content))
@@ -74,14 +75,9 @@ t.test('rows have the types of columns that are known', async t => {
         group_by: ['id', 'note']
       },
       { ...select, id: 'other', table: 'u' },
-      {
-        id: 'new',
-        op: 'insert',
-        table: 't',
-        values: [{}],
-        returning: ['id', { fn: 'inserted' }],
-        on_conflict: { columns: ['id'], do: 'nothing' }
-      },
+      op.insert('new', 't', [{}], {
+        returning: ['id', { fn: 'inserted' }], on_conflict: { columns: ['id'], do: 'nothing' }
+      }),
       { id: 'silent', op: 'insert', table: 't', values: [{}], returning: [] },
       { id: 'called', op: 'call', function: 't' },
       {

@@ -11,6 +11,7 @@ import {
   type SentRows,
   type SeparatePlan
 } from '../../../src/plan/separate.ts'
+import * as op from '../../support/operations.ts'
 
 const limits = { schemas: ['public'], maxRows: 100, maxConditions: 100 }
 
@@ -45,12 +46,9 @@ const order = { id: 'o', op: 'insert', table: 'orders', values: [{ a: 1 }] }
 t.test('a reference becomes a value, once for each text', t => {
   const { statements, operations } = divide([
     order,
-    {
-      id: 's',
-      op: 'select',
-      table: 't',
+    op.select('s', 't', {
       where: { a: { eq: '$o.0.id' }, b: { gt: '$o.0.id' }, c: { in: '$o.*.id' } }
-    }
+    })
   ])
   t.same(operations.map(all => all.map(({ inputs }) => inputs.map(show))), [
     [[]],
@@ -63,16 +61,11 @@ t.test('a reference becomes a value, once for each text', t => {
 })
 
 t.test('rows that are returned are stored by one statement each, in their order', t => {
-  const i = {
-    id: 'i',
-    op: 'insert',
-    table: 't',
-    values: [
-      { a: 1 },
-      { b: { c: ['$o.0.id'] } },
-      { a: '$o.0.id' }
-    ]
-  }
+  const i = op.insert('i', 't', [
+    { a: 1 },
+    { b: { c: ['$o.0.id'] } },
+    { a: '$o.0.id' }
+  ])
   const [, sent] = divide([order, i]).operations
   t.same(sent?.flatMap(rowsOf), [
     [0, [1]],
@@ -98,14 +91,11 @@ t.test('many rows are stored one by one, with the references in them', t => {
 })
 
 t.test('each row of an update by key is an update, with what all of them have', t => {
-  const { operations: [, sent] } = divide([order, {
-    id: 'u',
-    op: 'update',
-    table: 't',
+  const { operations: [, sent] } = divide([order, op.update('u', 't', {
     key: ['k'],
     values: [{ k: 1, a: 2, n: { $inc: 3 } }, { k: '$o.0.id', a: null, n: { $inc: 4 } }],
     where: { c: { eq: '$o.0.c' } }
-  }])
+  })])
   t.same(sent?.map(({ sent }) => sent?.key), [['k']])
   t.same(sent?.flatMap(rowsOf), [
     [0, [1, 2, 3, '$0.0.c']],
