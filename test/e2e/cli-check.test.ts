@@ -104,9 +104,7 @@ t.test('limits come from the environment and default to those of the service', a
     JSON.stringify(Array.from({ length: count }, (_, i) =>
       op.select(`o${i}`, 'shop.t', { where: { a: { gt: 0 }, b: { gt: 0 } } })))
   const insert = '[{"id":"i","op":"insert","table":"t","values":[{},{}]}]'
-  const rows: ReadonlyArray<
-    readonly [env: Readonly<Record<string, string>>, input: string, line: RegExp]
-  > = [
+  const rows = [
     [{ DB_SCHEMAS: 'public,shop' }, many(2), /^<stdin>: ok: 2 operations$/],
     [{}, many(1), /^<stdin>:1:\d+: operation 0 \(o0\): schema_forbidden at table: /],
     [
@@ -117,7 +115,7 @@ t.test('limits come from the environment and default to those of the service', a
     [{ MAX_OPS: '1', MAX_ROWS: '' }, many(2), /^<stdin>: too_many_ops: /],
     [{ MAX_ROWS: '1' }, insert, /rows_limit at values: /],
     [{ MAX_BODY_BYTES: '10' }, insert, /^<stdin>: body_too_large: /]
-  ]
+  ] as const
   for (const [env, input, line] of rows) {
     t.match((await check(input, env)).out.trimEnd(), line, JSON.stringify(env))
   }

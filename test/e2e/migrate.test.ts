@@ -210,9 +210,7 @@ t.test('a failed migration prints one line without secrets and creates nothing',
   const change = (from: string, parts: Readonly<Record<string, string>>): string =>
     Object.assign(new URL(from), { password: 'hunter2', ...parts }).href
   const nobody = change(loginUrl, { username: 'oneflight_nobody' })
-  const rows: ReadonlyArray<
-    readonly [what: string, env: Readonly<Record<string, string>>, line: RegExp]
-  > = [
+  const rows = [
     [
       'an unknown engine',
       { DATABASE_URL: 'postgres://user@127.0.0.1/shop', DATABASE_ENGINE: 'oracle' },
@@ -245,7 +243,7 @@ t.test('a failed migration prints one line without secrets and creates nothing',
       'a login role without privileges', { DATABASE_URL: loginUrl },
       new RegExp(`^oneflight: permission denied for database ${name}. Set MIGRATE_DATABASE_URL to `)
     ]
-  ]
+  ] as const
   for (const [what, env, line] of rows) {
     const { code, out, err } = await migrate(env)
     t.same([code, out], [1, ''], what)

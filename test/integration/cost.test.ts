@@ -257,13 +257,7 @@ t.test('statements are prepared when first sent and keep their plans after five 
  * Batches of the same shape with different data. `texts` is the number of distinct statements that
  * are prepared for them.
  */
-const shapes: ReadonlyArray<
-  {
-    readonly name: string,
-    readonly texts: number,
-    readonly batches: ReadonlyArray<readonly object[]>
-  }
-> = [
+const shapes = [
   {
     // One for each number of rows.
     name: 'rows of an insert',
@@ -291,7 +285,7 @@ const shapes: ReadonlyArray<
       where: { number: { in: Array.from({ length }, (_, i) => i) } }
     })])
   }
-]
+] as const
 
 t.test('the shape of a batch decides what is prepared, not its data', async t => {
   const { service } = await usePrepared(t)
@@ -306,11 +300,7 @@ t.test('the shape of a batch decides what is prepared, not its data', async t =>
 })
 
 /** Heap bytes for parsing, planning and compiling one batch of a settled run. */
-const allocations: ReadonlyArray<{
-  readonly name: string,
-  readonly batch: readonly object[],
-  readonly bytes: number
-}> = [
+const allocations = [
   { name: 'an order', batch: order(), bytes: 28_950 },
   { name: 'a hundred operations', batch: hundred, bytes: 356_000 },
   {
@@ -318,7 +308,7 @@ const allocations: ReadonlyArray<{
     batch: [op.insert('i', 'readings', thousandRows(0))],
     bytes: 1_476_000
   }
-]
+] as const
 
 /** The types of the columns of `schema`, as columnTypesQuery returns them. */
 const columnTypes = Object.entries({

@@ -84,23 +84,14 @@ t.test('each wait in a transaction has its own timeout and error', async t => {
   const long = {
     LOCK_TIMEOUT_MS: '60000', STATEMENT_TIMEOUT_MS: '60000', REQUEST_TIMEOUT_MS: '60000'
   }
-  const rows: ReadonlyArray<
-    readonly [
-      name: string,
-      env: Readonly<Record<string, string>>,
-      waits: object,
-      status: number,
-      code: string,
-      retryable: boolean | undefined
-    ]
-  > = [
+  const rows = [
     ['a lock', { LOCK_TIMEOUT_MS: '300' }, touch, 409, 'lock_not_available', true],
     ['a waiting statement', { STATEMENT_TIMEOUT_MS: '1500' }, touch, 504, 'query_canceled',
       undefined],
     ['a waiting request', { REQUEST_TIMEOUT_MS: '3000' }, touch, 504, 'deadline_exceeded',
       undefined],
     ['a working request', { REQUEST_TIMEOUT_MS: '3000' }, nap, 504, 'deadline_exceeded', undefined]
-  ]
+  ] as const
   await Promise.all(rows.map(async ([name, env, waits, status, code, retryable]) => {
     const service = await useService(t, { schema, keys: true, env: { ...long, ...env } })
     const slot = await holdRow(service.database)
@@ -193,14 +184,10 @@ t.test('a batch leaves the queue at QUEUE_TIMEOUT_MS or REQUEST_TIMEOUT_MS', asy
 t.test('the wait for a new connection is limited by two more timeouts', async t => {
   const proxy = await useProxy(t, process.env['TEST_DATABASE_URL'] as string)
   proxy.forward = () => false
-  const rows: ReadonlyArray<
-    readonly [
-      env: Readonly<Record<string, string>>, status: number, code: string, least: number
-    ]
-  > = [
+  const rows = [
     [{ QUEUE_TIMEOUT_MS: '400' }, 503, 'database_unavailable', 400],
     [{ QUEUE_TIMEOUT_MS: '60000', REQUEST_TIMEOUT_MS: '1000' }, 504, 'deadline_exceeded', 900]
-  ]
+  ] as const
   for (const [env, status, code, least] of rows) {
     const service = await useService(t, {
       schema, env, databaseUrl: url => `${proxy.through(url)}?connect_timeout=600`

@@ -188,9 +188,7 @@ t.test('checks run in the order of the contract', async t => {
   const plain = { ...bad, 'content-type': 'text/plain' }
   const good = { ...json, authorization: bearer() }
   const dry = { ...good, prefer: 'tx=rollback, access=read-only' }
-  const rows: ReadonlyArray<readonly [
-    status: number, code: string, line: string, headers: Record<string, string>, body: string
-  ]> = [
+  const rows = [
     [404, 'not_found', 'POST /x', plain, '{"broken'],
     [405, 'method_not_allowed', 'PUT /', plain, big],
     [415, 'content_type_unsupported', 'POST /', plain, big],
@@ -202,7 +200,7 @@ t.test('checks run in the order of the contract', async t => {
     [413, 'too_many_ops', 'POST /', dry, many],
     [400, 'id_missing', 'POST /', good, '[{"id":"a"},{"id":"a"},{"id":1}]'],
     [400, 'id_duplicate', 'POST /', good, '[{"id":"a","op":"drop"},{"id":"a"}]']
-  ]
+  ] as const
   for (const [status, code, line, headers, body] of rows) {
     const [method = '', path] = line.split(' ')
     refused(t, await ask(`${service.url}${path}`, { method, headers, body }), status, code)

@@ -222,15 +222,13 @@ t.test('each listed host gets at most one login', async t => {
     links.add(link)
     return true
   }
-  const rows: ReadonlyArray<
-    readonly [hosts: string, attributes: string, logins: number, opened: boolean]
-  > = [
+  const rows = [
     [`127.0.0.1:1,127.0.0.1:2,${host}`, 'standby', 1, false],
     [`${host},127.0.0.1:1,${host}`, 'standby', 2, false],
     [`${host},127.0.0.1:1`, 'prefer-standby', 1, true],
     [`${host},${host}`, 'prefer-standby', 2, true],
     [`${host},${host}`, 'primary', 1, true]
-  ]
+  ] as const
   for (const [hosts, attributes, logins, opened] of rows) {
     links.clear()
     const name = `${hosts} ${attributes}`

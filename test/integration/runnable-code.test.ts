@@ -51,17 +51,13 @@ async function callOf (sql: TransactionSql): Promise<boolean> {
 }
 
 /** The kinds of functions, and whether they are code. */
-const kinds: ReadonlyArray<{
-  readonly name: string
-  readonly language: 'plpgsql' | 'sql' | 'c'
-  readonly volatility: 'volatile' | 'stable' | 'immutable'
-}> = [
+const kinds = [
   { name: 'volatile plpgsql', language: 'plpgsql', volatility: 'volatile' },
   { name: 'volatile SQL', language: 'sql', volatility: 'volatile' },
   { name: 'stable', language: 'plpgsql', volatility: 'stable' },
   { name: 'immutable', language: 'plpgsql', volatility: 'immutable' },
   { name: 'C', language: 'c', volatility: 'volatile' }
-]
+] as const
 
 /**
  * Creates a function. It is not VOLATILE before everything else exists, because an index takes none

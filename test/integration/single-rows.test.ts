@@ -67,9 +67,7 @@ const conflict = (more: object = {}): object =>
 t.test('writes of one row return it as soon as it is there', async t => {
   const { post } = await useService(t, { schema })
   /** [name, batch, the number of rows of its last operation] */
-  const cases: ReadonlyArray<
-    readonly [name: string, batch: readonly object[], rows: number]
-  > = [
+  const cases = [
     ['of the key', [op.update('u', 'stock', { set: { place: 3 }, where: key })], 1],
     ['a table with children', [op.delete('d', 'parents', { where: { id: { eq: 1 } } })], 0],
     ['a part of the key', [
@@ -82,7 +80,7 @@ t.test('writes of one row return it as soon as it is there', async t => {
       op.update('u', 'stock', { set: { note: '$i.0.note' }, where: { qty: { eq: 10 } } }),
       op.select('s', 'stock', { where: { sku: { eq: '$i.0.sku' }, place: { eq: 1 } } })
     ], 1]
-  ]
+  ] as const
   for (const [name, batch, rows] of cases) {
     const { body, text } = await post(batch, { headers: { prefer: 'tx=rollback' } })
     const [last] = Object.values<readonly object[]>(body.data ?? {}).slice(-1)

@@ -511,9 +511,7 @@ t.test('JWT_ROLE_CLAIM is the name of the claim with the role, or a path to it',
   const exp = `"exp":${now() + 3600}`
   const missing = 'role_missing'
   const invalid = 'token_claims_invalid'
-  const groups: ReadonlyArray<
-    readonly [path: string, rows: ReadonlyArray<readonly [claims: string, verdict: string]>]
-  > = [
+  const groups = [
     ['app_metadata.role', [
       ['"app_metadata":{"role":"x"},"role":1', 'passes'], ['"app_metadata.role":"x"', 'passes'],
       ['"app_metadata.role":null,"app_metadata":{"role":"x"}', invalid], ['"role":"x"', missing],
@@ -544,7 +542,7 @@ t.test('JWT_ROLE_CLAIM is the name of the claim with the role, or a path to it',
       ['"https://example.com/claims":{"role":"x"}', missing]
     ]],
     ['é.röle', [['"\\u00e9":{"r\\u00f6le":"x"}', 'passes'], ['"e\\u0301":{"röle":"x"}', missing]]]
-  ]
+  ] as const
   for (const [path, rows] of groups) {
     const env = { JWT_SECRET: SECRET, JWT_ROLE_CLAIM: path }
     await check(t, env, rows.map(([claims, verdict]): Row =>

@@ -104,9 +104,7 @@ t.test('members and elements match JSON.parse and keep their source text', async
 t.test('lines and characters of a position count from 1', async t => {
   const text = '\n[{"😀": 1,\r\n  "a": [true, {"b": 2}]}]'
   const root = parseJsonText(text).root as JsonNode
-  const rows: ReadonlyArray<
-    readonly [path: ReadonlyArray<string | number>, line: number, column: number]
-  > = [
+  const rows = [
     [[], 2, 1],
     [[0], 2, 2],
     [[0, '😀'], 2, 3],
@@ -116,7 +114,7 @@ t.test('lines and characters of a position count from 1', async t => {
     [[0, 'a', 1, 'c', 'd'], 3, 15],
     [[7], 2, 1],
     [[0, 'a', 0, 'x'], 3, 9]
-  ]
+  ] as const
   for (const [path, line, column] of rows) {
     t.same(positionOf(text, offsetOf(root, path)), { line, column }, JSON.stringify(path))
   }

@@ -249,9 +249,7 @@ t.test('issues of values have the path of the value', async t => {
 })
 
 /** Schemas of one value, with values that they take and refuse. */
-const numbers: ReadonlyArray<
-  readonly [schema: string, valid: readonly string[], invalid: readonly string[]]
-> = [
+const numbers = [
   ['{"type": "integer"}', ['1', '1.0', '1e2', '9007199254740993', '-0', '1e400'], [
     '1.5', '0.1', '"1"', 'null'
   ]],
@@ -283,7 +281,7 @@ const numbers: ReadonlyArray<
   ]],
   ['{"uniqueItems": false}', ['[1, 1]'], []],
   ['{"$ref": "#/$defs/n"}', ['4'], ['5']]
-]
+] as const
 
 /** The parameter `x` with a schema, which may refer to `n`. */
 function parameterOf (schema: string): Parameters {

@@ -80,13 +80,7 @@ t.test('issues of schemas have their positions', async t => {
 })
 
 /** [properties, other keywords, values of `a` that are valid, and that are not, type of `a`] */
-const works: ReadonlyArray<readonly [
-  properties: object,
-  more: object,
-  valid: readonly unknown[],
-  invalid: readonly unknown[],
-  type: string
-]> = [
+const works = [
   [{ a: false }, {}, [], [null, 1], 'never'],
   [{ a: { $ref: '#' } }, {}, [{}, { a: { a: {} } }], [1, { a: 1 }], 'unknown'],
   [{ a: { $ref: '#/$defs/b' } }, { $defs: { b: text } }, ['x'], [1], 'string'],
@@ -109,7 +103,7 @@ const works: ReadonlyArray<readonly [
   [{ a: { $comment: 'c', format: 'date', type: 'string' } }, {}, ['x'], [1], 'string'],
   [{ a: { type: 'object', unevaluatedProperties: false, allOf: [{ properties: { b: true } }] } },
     {}, [{ b: 1 }], [{ c: 1 }], '{ [name: string]: unknown }']
-]
+] as const
 
 function typeOf (result: ReturnType<typeof readNamedBatch>): string | undefined {
   const text = 'batch' in result ? writeTypes([result.batch]) : ''

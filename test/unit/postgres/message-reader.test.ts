@@ -37,9 +37,7 @@ const [READ, LARGE] = [65_536, 200_000]
 t.test('every message is delivered completely', async t => {
   const [small, large] = [message(40, 'C'), message(LARGE)]
   const [three, both] = [[small, small, small], [small, large, small]]
-  const rows: ReadonlyArray<
-    readonly [name: string, messages: readonly Buffer[], offsets: readonly number[]]
-  > = [
+  const rows = [
     ['several in one chunk', three, []],
     ['a divided body', three, [10, 70]],
     ['a divided header', three, [41, 43]],
@@ -54,7 +52,7 @@ t.test('every message is delivered completely', async t => {
     ['two large messages', [large, large], [100_000, 250_000]],
     ['an empty chunk', three, [20, 20, 42, 42]],
     ['messages without a body', [message(5, '1'), message(5, '2'), message(5, 'n')], [3, 7]]
-  ]
+  ] as const
   for (const [name, messages, offsets] of rows) {
     const delivered = deliver(cut(Buffer.concat(messages), ...offsets))
     t.strictSame(delivered.map(({ length }) => length), messages.map(({ length }) => length), name)

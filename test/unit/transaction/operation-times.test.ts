@@ -22,14 +22,7 @@ const all = [first, second, third]
 const none = undefined
 
 /** The session is set at a time, and there are `count` operations. */
-const rows: ReadonlyArray<readonly [
-  what: string,
-  server: ServerTimes,
-  arrival: number,
-  count: number,
-  sessionSet: number,
-  operations: readonly number[]
-]> = [
+const rows = [
   ['an operation ends when the next one begins, the last one when its answer arrives',
     all, 110, 3, 110, [125, 127, 150]],
   ['the answer of the session arrives with the others: it is the time before them',
@@ -54,7 +47,7 @@ const rows: ReadonlyArray<readonly [
     [first, [3000, 3010], [3020, 3030]], 110, 3, 110, [110, 110, 150]],
   ['a clock that was set ahead', [first, [99_000, 99_010], [99_020, 99_030]], 110, 3, 100,
     [120, 140, 150]]
-]
+] as const
 
 t.test('when operations end', async t => {
   for (const [what, server, arrival, count, sessionSet, operations] of rows) {
