@@ -82,8 +82,7 @@ t.test('operators and functions of extensions are found', async t => {
     op.select(id, 'people', { columns: ['name'], where: { name: { eq: 'ADA' } } })
   const values = [{ name: 'Ada' }]
   const insert = op.insert('i', 'people', values, { returning: ['digest'] })
-  const { status, body } = await post([insert, people('p')])
-  t.equal(status, 200)
+  const { body } = await post([insert, people('p')])
   t.match(body.data, { i: [{ digest: /^\\x[0-9a-f]{64}$/ }], p: [{ name: 'Ada' }] })
   const rest = op.delete('d', 'people', { where: { name: { nin: ['ADA'] } } })
   t.same((await post([rest])).body.data.d, [])
@@ -99,13 +98,12 @@ t.test('operators and functions of extensions are found', async t => {
 t.test('operators of extensions are still found after a trigger sets search_path', async t => {
   const values = [{ command: "set local search_path = ''" }]
   for (const id of [1, 2, 3]) {
-    const { status, body, text } = await post([
+    const { body, text } = await post([
       op.insert('c', 'commands', values, { returning: [] }),
       op.delete('d', 'names', { where: { name: { nin: ['ADA', 'BOB', 'CY'] } } }),
       op.insert('o', 'orders', [{ id, price: { amount: id } }])
     ])
-    t.equal(status, 200, text)
-    t.same(body.data?.d, [])
+    t.same(body.data?.d, [], text)
   }
   t.same(await sql`select count(*)::int from api.names`, [{ count: 3 }])
 })

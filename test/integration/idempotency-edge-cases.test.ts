@@ -232,7 +232,6 @@ t.test('no statement of the service uses an object of a hostile search_path', as
   for (const [i, attack] of attacks.entries()) {
     const batch = [insert, leave(attack)]
     const first = await withKey(`k${i}`, batch)
-    t.equal(first.status, 200, first.text)
     expectReplay(t, await withKey(`k${i}`, batch), first, attack)
     t.equal((await withKey(`l${i}`, [insert])).status, 200, 'the next batch')
   }

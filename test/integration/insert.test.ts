@@ -126,9 +126,8 @@ t.test('an insert from a query stores what INSERT … SELECT stores', async t =>
       { id: 'i', op: 'insert', table: 'order_items', ...members },
       op.select('s', 'order_items', { order: [{ n: 'asc' }] })
     ])
-    t.equal(body.error, null, `${query}: ${text}`)
-    t.same(body.data['i'], expected, query)
-    t.same(body.data['s'], expected, `${query} is stored`)
+    t.same(body.data?.['i'], expected, `${query}: ${text}`)
+    t.same(body.data?.['s'], expected, `${query} is stored`)
   }
 })
 

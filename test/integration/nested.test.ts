@@ -187,8 +187,7 @@ t.test('nested rows are those of hand-written SQL', async t => {
   for (const [select, query] of selects) {
     const rows = await op.renderRows(service.database.sql, query)
     const { body, text } = await service.post([{ id: 's', op: 'select', ...select }])
-    t.equal(body.error, null, text)
-    t.same(body.data?.['s'], JSON.parse(rows), encodeURI(query))
+    t.same(body.data?.['s'], JSON.parse(rows), encodeURI(`${query}: ${text}`))
   }
 })
 
@@ -250,7 +249,6 @@ t.test('the rows of all levels count to MAX_ROWS', countedLater, async t => {
   const post = (where: object, nested: object): ReturnType<typeof service.post> =>
     service.post([op.select('s', 'numbers', { where, with: { nested } })])
   const accepted = await post({ n: { eq: 1 } }, all)
-  t.equal(accepted.status, 200)
   t.match(accepted.body.data?.['s'], [{ nested: { length: 400 } }])
   t.equal((await post({ n: { lte: 250 } }, { ...all, limit: 1 })).status, 200)
   t.match((await post({ n: { lte: 251 } }, { ...all, limit: 1 })).body.error, {

@@ -46,8 +46,7 @@ t.test('a select by key returns the row, or none', async t => {
     ['a limit', { where: key, limit: 0 }, []]
   ]
   for (const [name, select, rows] of cases) {
-    const { status, body } = await post([op.select('s', 'stock', select)])
-    t.equal(status, 200, name)
+    const { body } = await post([op.select('s', 'stock', select)])
     t.strictSame(body.data, { s: rows }, name)
   }
   const large = await post([op.select('s', 'stock', { where: fig })])

@@ -314,8 +314,7 @@ t.test('an error after the first row is the last line', async t => {
 
 t.test('a select has too many rows', async t => {
   const few = await useService(t, { ...on(database), env: { ...env, MAX_STREAM_ROWS: '999' } })
-  const { status, rows, end } = await stream([op.select('o', 'parents')], { to: few })
-  t.equal(status, 200)
+  const { rows, end } = await stream([op.select('o', 'parents')], { to: few })
   t.equal(rows.length, 999)
   t.match(end, {
     error: { code: 'rows_limit', op: 'o', index: 0, message: /than 999 rows/, retryable: false }
