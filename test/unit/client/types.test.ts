@@ -564,8 +564,6 @@ export function parts (): void {
   where.not = { id: { eq: 7 } }
   delete where.total
   b2(b => b.update('orders', { set: { total: 1 }, where }))
-  // @ts-expect-error an operator that a number does not have
-  where.total = { like: 'a' }
   where.exists = { table: 'customers', on: { id: 'customer_id' }, where: { name: { eq: 'a' } } }
   // @ts-expect-error an unknown column of this table in `on`
   where.exists = { table: 'customers', on: { id: 'custmer_id' } }
