@@ -66,7 +66,6 @@ const names = (await sql`select relname from pg_class where relnamespace = 'publ
     and relkind = 'r'`)
   .map(({ relname }) => relname as string)
 
-/** Stores the sample data. */
 async function resetData (): Promise<void> {
   await sql.unsafe(`truncate ${names.join()} restart identity; ${rows}`)
 }

@@ -34,7 +34,6 @@ function tableOf (head: string): ReadonlyArray<readonly string[]> {
   return rows.map(row => row.split('|').slice(1, -1).map(cell => cell.trim()))
 }
 
-/** Words in backticks. */
 const quoted = (text: string): readonly string[] =>
   Array.from(text.matchAll(/`([^`]+)`/g), ([, word]) => word as string)
 

@@ -190,7 +190,6 @@ t.test('an unreachable or unresponsive main server yields 502', async t => {
   }
 })
 
-/** A port without a listener. */
 const closed = await freePort()
 
 t.test('the page works with several processes', async t => {

@@ -33,7 +33,6 @@ const succeeded = (login: string): Ended => ({
 const exists = async ({ sql }: Database): Promise<boolean> =>
   (await sql`select from pg_namespace where nspname = 'oneflight'`).length === 1
 
-/** Returns the privileges of a role. */
 async function privilegesOf ({ sql }: Database, role: string): Promise<readonly string[]> {
   const rows = await sql`
     select 'schema ' || p as may from unnest('{usage,create}'::text[]) as p

@@ -99,7 +99,6 @@ async function useServiceBehindPooler (
   return { service, pooler }
 }
 
-/** Returns the service's sessions on the server. */
 const sessionsOf = (
   { database: { sql, name } }: ServiceUnderTest
 ): Promise<ReadonlyArray<Record<string, unknown>>> =>

@@ -42,7 +42,6 @@ export function encode (
   )
 }
 
-/** Encodes a batch with its Authorization header. */
 export function encodeBatch (
   authorization: string,
   batch: readonly object[],
@@ -59,7 +58,6 @@ export function encodeBatch (
 /** The beginning of a response. 100 (Continue) may come before. */
 const FINAL = /^HTTP\/1\.1 [2-5]/m
 
-/** Opens a kept connection. */
 export async function openConnection (url: string): Promise<Connection> {
   const { hostname, port } = new URL(url)
   const socket = connect({ host: hostname, port: Number(port), noDelay: true })

@@ -28,7 +28,6 @@ export interface Observations {
   readonly unkeyed: Record<string, number>
   /** The final responses of batches with a key that were rejected. */
   readonly refusals: string[]
-  /** Number of requests whose client disconnected. */
   disconnected: number
   /**
    * Number of batches that were applied although every earlier response said that they were not.
@@ -42,7 +41,6 @@ export interface Observations {
 
 export interface Crowd {
   readonly observed: Observations
-  /** The number of finished batches. */
   finished(): number
   /** Resolves with the time of the next response with status 200. */
   next(): Promise<number>
@@ -76,7 +74,6 @@ const REPEAT_MS = 30_000
 
 type SendBatch = (id: number, body: string, random: () => number) => Promise<KnownOutcome>
 
-/** Starts the clients. */
 export function startCrowd (options: CrowdOptions): Crowd {
   const { url, clients, batches, keepOneOf, random, repeatMs = REPEAT_MS } = options
   const observed: Observations = {

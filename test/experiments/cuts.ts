@@ -117,7 +117,6 @@ interface Scene {
   readonly options: ScenarioOptions
 }
 
-/** A posted batch and its response. */
 interface PostedBatch {
   readonly id: number
   readonly key: string | undefined
@@ -131,10 +130,8 @@ interface PostedBatch {
   readonly what: string
 }
 
-/** The id of the next batch. */
 let nextId = 1
 
-/** Posts the next batch. */
 function post (
   { poster }: Scene,
   { keyed = false, what = '' }: { readonly keyed?: boolean, readonly what?: string }

@@ -83,11 +83,8 @@ export type Script = (exchange: Exchange) => Reply | undefined
 
 export interface FakePostgres {
   readonly url: string
-  /** All requests so far, in order. */
   readonly exchanges: readonly Exchange[]
-  /** Number of accepted connections so far. */
   readonly accepted: () => number
-  /** Number of open connections. */
   readonly open: () => number
   /** Replaces responses from now on. */
   script: Script
@@ -159,7 +156,6 @@ type ChooseReply = (request: Omit<Exchange, 'connection' | 'occurrence'>) => Rep
 /** Idle, in a transaction, or in a failed transaction. */
 type State = 'I' | 'T' | 'E'
 
-/** One connection. */
 class FakeSession {
   readonly #socket: Socket
   readonly #chooseReply: ChooseReply

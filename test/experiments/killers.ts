@@ -20,7 +20,6 @@ export type KillKind = 'backend' | 'postmaster' | 'shutdown' | 'service' | 'both
 export interface Kills {
   /** Number of sessions that pg_terminate_backend ended. */
   terminated: number
-  /** Number of kills by kind. */
   readonly counts: Record<KillKind, number>
   /**
    * Milliseconds from PostgreSQL accepting connections to the next 200. None if the service was
@@ -198,7 +197,6 @@ function kill (pid: number): boolean {
   }
 }
 
-/** Returns the items in a random order. */
 function shuffle<T> (list: readonly T[], random: () => number): T[] {
   const numbered = list.map(item => ({ item, at: random() }))
   return numbered.sort((a, b) => a.at - b.at).map(({ item }) => item)

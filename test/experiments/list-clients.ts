@@ -11,7 +11,6 @@ import { seeded } from './scenario.ts'
 
 export interface ListClients {
   readonly history: readonly HistoryEvent[]
-  /** The number of finished transactions. */
   finished(): number
   /** Resolves with the time of the next response with status 200. */
   next(): Promise<number>
@@ -47,7 +46,6 @@ const REPEAT_MS = 30_000
 /** The number of lists that one transaction reads at the end. */
 const READ_AT_ONCE = 20
 
-/** Starts the clients. */
 export function startListClients (options: ListClientsOptions): ListClients {
   const { url, level, clients, transactions, random, keys = true } = options
   const maker = createTransactionMaker()

@@ -47,7 +47,6 @@ t.beforeEach(async () => {
   await sql`truncate stock`
 })
 
-/** A client that receives the given responses. */
 function fake (
   answers: readonly MakeResponse[],
   options: Partial<Omit<ClientOptions, 'numbers'>> = {}
@@ -59,7 +58,6 @@ function fake (
   }
 }
 
-/** Returns the error that a batch is rejected with. */
 async function failure (batch: Promise<unknown>): Promise<OneflightError> {
   const error: unknown = await batch.then(
     () => new Error('the batch succeeded'),

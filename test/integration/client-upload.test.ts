@@ -50,7 +50,6 @@ t.beforeEach(async () => {
 
 interface Fetching {
   readonly client: Client<unknown>
-  /** The URLs of the requests. */
   readonly asked: readonly string[]
 }
 

@@ -46,7 +46,6 @@ function recorder (options: Partial<Omit<ClientOptions, 'numbers'>> = {}, answer
   }
 }
 
-/** Returns the message that an invalid batch is rejected with. */
 async function refused (build: (b: any) => unknown): Promise<string> {
   const { client, asked } = recorder()
   const error: unknown = await client.batch(build as () => undefined)

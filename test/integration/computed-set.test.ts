@@ -83,7 +83,6 @@ const changes: ReadonlyArray<readonly [set: string, sql: string]> = [
   [
     '{"txt":{"$col":"j->>name"},"j":{"$col":"j->inner->q"},"key":{"$col":"j->inner->q->>1"}}',
     "txt = x.j->>'name', j = x.j->'inner'->'q', key = x.j->'inner'->'q'->>1"],
-  // jsonb
   ['{"j":{"$merge":{"a":{"b":1},"n":1.10,"big":12345678901234567890.1234567890,"z":null,"":-0}}}',
     'j = coalesce(x.j, $$ {}$$) || $$ ' +
     '{"a":{"b":1},"n":1.10,"big":12345678901234567890.1234567890,"z":null,"":-0}$$'],
@@ -95,7 +94,6 @@ const changes: ReadonlyArray<readonly [set: string, sql: string]> = [
     '{"z": 1.10}, "new": null}}$$'],
   ['{"j":{"$append":[1,{"a":1.10},[2],null,"$src.0.id","$src.0.nothing","$$src"]}}',
     'j = coalesce(x.j, $$[]$$) || $$[1,{"a":1.10},[2],null,5,null,"$src"]$$'],
-  // arrays
   ['{"arr":{"$append":[3,null,"$src.0.id","$src.nothing","4"]}}',
     "arr = coalesce(x.arr, '{}') || '{3,null,5,null,4}'::int[]"],
   ['{"grid":{"$append":[[3,4],[5,6]]}}', "grid = coalesce(x.grid, '{}') || '{{3,4},{5,6}}'::int[]"],

@@ -139,7 +139,6 @@ t.test('JSON filters match the same rows as SQL', async t => {
     [{ jb: { cs: { $col: 'n', tags: ['red'] } } }, 'id = 8'],
     [{ jb: { cs: { k: '$$x.y' } } }, 'false', 'none: the operand is an escaped string'],
     [{ jb: { cs: { $col: 'jb' } } }, 'jb is not null'],
-    // keys
     [{ jb: { has_key: '$$col' } }, 'id = 8'],
     [{ jb: { has_keys_any: ['a,b', '{a}', 'NULL', 'quo"te'] } }, 'id = 2'],
     [{ jb: { not: { has_keys_any: ['a'] } } }, "not jb ? 'a'"]

@@ -41,7 +41,6 @@ const on = { sku: 'sku' }
 const lines = { table: 'order_items', on, where: { order_id: { eq: 12 } } }
 const first = op.select('first', 'order_items', { where: { order_id: { eq: 13 } } })
 
-/** Operations, each with its statement in SQL. */
 const changes: ReadonlyArray<readonly [operation: object, statement: string]> = [
   [
     {

@@ -173,7 +173,6 @@ const inPieces = (text: string): Behaviour => response => {
   response.end(text.slice(10))
 }
 
-/** Invalid responses, and the reason that is reported. */
 const failures: ReadonlyArray<readonly [name: string, behave: Behaviour, reason: RegExp]> = [
   ...[201, 503].map(status =>
     [`status ${status}`, body(evil, { status }), RegExp(`^status ${status}$`)] as const

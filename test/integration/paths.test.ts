@@ -53,7 +53,6 @@ t.test('columns are returned as in the JSON of the column, with every digit', as
     columns.map(({ as }) => `"${as}":null`).join(',') + '}]}}')
 })
 
-/** [a filter, the ids that match] */
 const filters: ReadonlyArray<readonly [where: object, ids: readonly number[]]> = [
   [{ 'home->>street': { eq: { $value: 'Elm' } } }, [1]],
   [{ 'home->>street': { like: 'A%' } }, [2]],

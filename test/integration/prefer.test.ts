@@ -95,7 +95,6 @@ t.test('the header is parsed according to RFC 7240', async t => {
     ['foo; tx=rollback, foo=1, return=minimal', 'return=minimal'],
     ['__proto__=1, constructor=2, toString', null],
     ['x="never closed, return=minimal', 'return=minimal'],
-    // Strict.
     ['foo="a, b"; c, handling=strict', null, /Unknown preference: foo="a, b"; c$/],
     ['handling=strict, timing, explain=off', 'handling=strict, timing, explain=off'],
     ['=rollback, handling=strict', null, /Malformed Prefer header at: =rollback$/],

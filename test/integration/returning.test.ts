@@ -47,7 +47,6 @@ const schema = `
   grant insert on sealed to oneflight_user;
 `
 
-/** [members of the select, the same query in SQL] */
 const selects: ReadonlyArray<readonly [members: string, sql: string]> = [
   // an alias that is the name of another column
   ['"columns":[{"column":"id","as":"n"},{"column":"n","as":"id"}],"order":[{"n":"desc"}]',
@@ -68,12 +67,10 @@ const selects: ReadonlyArray<readonly [members: string, sql: string]> = [
     "select doc->>'a' as a, count(*) from s group by doc->>'a' order by 1"],
   ['"columns":["id"],"order":[{"id":"asc"}],"limit":9007199254740991,"offset":1',
     'select id from s order by id offset 1'],
-  // aggregates
   [
     '"columns":[{"fn":"min","column":"data->>city"},{"fn":"max","column":"order","as":"order"},' +
     '{"fn":"sum","column":"count","as":"sum of count"}]',
     'select min(data->>\'city\'), max("order") as "order", sum(count) as "sum of count" from s'],
-  // group_by
   [
     '"columns":["data->city","data->>0",{"fn":"max","column":"id"}],' +
     '"group_by":["data->city","data->>0"],"order":[{"max":"asc"}]',
@@ -201,7 +198,6 @@ t.test('a missing column is an error, even if a type, table or function has its 
     [{ columns: [{ fn: 'sum', column: 'status' }] }, 'undefined_function'],
     [{ columns: [{ fn: 'max', column: 'data' }] }, 'undefined_function'],
     [{ columns: ['status', { fn: 'count' }] }, 'grouping_error'],
-    // Names of aggregates
     [{ table: 'plain', columns: ['count'] }, 'undefined_column'],
     [{ table: 'plain', columns: ['jsonb_agg->0'] }, 'undefined_column'],
     [{ table: 'plain', columns: ['k', 'array_agg'], group_by: ['k'] }, 'undefined_column'],

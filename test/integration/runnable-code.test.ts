@@ -109,7 +109,6 @@ const carriers: readonly Carrier[] = [
   ['a check', WRITES, 'create table t (a int check (code(a)))'],
   ['an index expression', BOTH, 'create table t (a int); create index on t (code(a))'],
   ['an index predicate', BOTH, 'create table t (a int); create index on t (a) where code(a)'],
-  // Triggers.
   ['a trigger', WRITES, `create table t (); ${notify}`, trigger],
   ['a disabled trigger', NONE, `create table t (); ${notify}; alter table t disable trigger x`,
     trigger],
@@ -123,7 +122,6 @@ const carriers: readonly Carrier[] = [
   ['a trigger of a foreign table', WRITES,
     `create foreign data wrapper w; create server s foreign data wrapper w;
       create foreign table t () server s; ${notify}`, trigger],
-  // Rules and views.
   ['a rule', WRITES, 'create table t (); create rule x as on insert to t do also select code(1)'],
   ['the condition of a rule', WRITES, `create table t (a int);
       create rule x as on update to t where code(old.a) do instead nothing`],
@@ -143,7 +141,6 @@ const carriers: readonly Carrier[] = [
       create trigger x instead of insert on t for each row execute function code()`, trigger],
   ['a materialized view, although a select does not run it', BOTH,
     'create materialized view t as select code(1) as a with no data'],
-  // Policies.
   ['a policy', BOTH, 'create table t (a int); create policy x on t using (code(a))'],
   ['a policy for INSERT', WRITES,
     'create table t (a int); create policy x on t for insert with check (code(a))'],
@@ -156,7 +153,6 @@ const carriers: readonly Carrier[] = [
     `create table u (a int); create trigger x before insert on u execute function code();
       create table t (a int); create policy x on t using (exists (select from u where u.a = t.a))`,
     trigger],
-  // Partitions and inheritance.
   ['the key of a partitioned table', WRITES, 'create table t (a int) partition by hash (code(a))'],
   ['the key of the parent of a partition', WRITES,
     `create table p (a int) partition by hash (code(a));
@@ -173,7 +169,6 @@ const carriers: readonly Carrier[] = [
       create trigger x before insert on u for each row execute function code()`, trigger],
   ['a child of inheritance', WRITES,
     'create table t (a int); create table u (check (code(a))) inherits (t)'],
-  // Foreign keys.
   ...['on delete cascade', 'on update cascade', 'on delete set null', 'on update set default']
     .map((action): Carrier => [
       `a foreign key ${action}`, WRITES,
@@ -188,7 +183,6 @@ const carriers: readonly Carrier[] = [
   ['the table that a foreign key references', NONE,
     `create table u (a int primary key check (code(a)));
       create table t (a int references u on delete cascade)`],
-  // Types.
   ['a domain', BOTH, `${domain}; create table t (a d)`],
   ['the default of a domain', BOTH,
     'create domain d as boolean default code(1); create table t (a d)'],
@@ -233,7 +227,6 @@ const carriers: readonly Carrier[] = [
   ['the difference of a multirange', BOTH,
     `create type r as range (subtype = int, subtype_diff = code,
       multirange_type_name = m); create table t (a m)`, 'code(int, int) returns float8'],
-  // Functions that others call.
   ['an aggregate in a view', BOTH, `create aggregate total(int) (sfunc = code, stype = int);
       create view t as select total(a) as a from (values (1)) as v (a)`,
   'code(int, int) returns int'],

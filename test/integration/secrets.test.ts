@@ -224,7 +224,6 @@ const rows: readonly Row[] = [
   ['syntax_error', [op.select('a', 'looking')]],
   ['raise_exception', [op.select('a', 'raising')], { allowed: ['raised'] }],
   ['PT422', [op.select('a', 'choosing')], { allowed: ['raised'] }],
-  // Other errors of a batch.
   ['query_canceled', napping],
   ['validation_failed',
     [op.select('a', 'private.things', { where: { n: { eq: words.filtered } } })]],
@@ -234,7 +233,6 @@ const rows: readonly Row[] = [
   ['expectation_failed', select({ word: { eq: words.filtered } }, { expect: 1 })],
   ['rows_limit|validation_failed',
     [op.insert('a', 'kinds', Array(4).fill({ word: words.inserted }))]],
-  // Invalid batches.
   ['validation_failed', select({ word: { is: words.filtered } })],
   ['validation_failed', select({ word: { eq: { $value: words.json, x: 1 } } })],
   ['validation_failed', select({ word: words.filtered })],
@@ -250,7 +248,6 @@ const rows: readonly Row[] = [
   ['body_invalid', `[{"${words.malformed}":1,"${words.malformed}":2}]`, { allowed: ['malformed'] }],
   ['body_invalid', `["${words.malformed}\\ud800"]`],
   ['body_too_large', JSON.stringify([words.malformed.repeat(100)])],
-  // Headers and URLs.
   [undefined, select(), {
     headers: {
       'x-secret': words.header,

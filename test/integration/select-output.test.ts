@@ -55,7 +55,6 @@ const cases: readonly Case[] = [
   },
   `select count(distinct kind), sum(distinct qty), avg(distinct price), min(distinct m),
       max(distinct at), count(distinct (raw->'k')::jsonb) as r, count(*) as n from items`],
-  // having
   [{
     columns: ['id', 'data->k', 'data->>s', { column: 'data', as: 'd' }, 'tags'],
     having: {
@@ -78,11 +77,9 @@ const cases: readonly Case[] = [
     group_by: ['kind'],
     having: { exists: { table: 'pairs', on: { a: 'count' }, where: { b: { eq: 'x' } } } }
   }, 'select kind as b, count(*) from items group by kind having count(*) = 1'],
-  // *
   [{ columns: ['ctid', '*'], where: { id: { eq: 1 } } }, 'select ctid, * from items where id = 1'],
   [{ columns: [{ column: 'b', as: '*' }], table: 'pairs', order: [{ b: 'asc' }], limit: 2 },
     'select b as "*" from pairs order by b limit 2'],
-  // cast
   [{
     columns: ['id', { column: 'data->>k', cast: 'int', as: 'n' },
       { column: 'data->k', cast: 'text', as: 't' }, { column: 'raw->>k', cast: 'numeric' },

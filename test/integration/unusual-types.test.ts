@@ -52,7 +52,6 @@ const types = `
   create type shelf as (article article, n int);
   create table docs (doc json);`
 
-/** A value as JSON and as text of PostgreSQL. */
 type Value = readonly [json: unknown, text: string]
 
 interface Kind {

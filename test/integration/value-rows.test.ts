@@ -132,7 +132,6 @@ async function send ({ kind, bad: [, , word], rows }: Case) {
   }
 }
 
-// What the message says about the place.
 const named = /^(?:Row (?<row>\d+) of (?:values|from)(?:, (?:column|member)|:)|Column) ?(?:"(?<column>\w+)":)?/
 
 function pathOf ({ kind, bad: [column], at }: Case): ReadonlyArray<string | number> {

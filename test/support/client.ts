@@ -80,7 +80,6 @@ export function rows (
     Response.json({ error: null, data }, { headers: { 'x-request-id': 'fake', ...headers } })
 }
 
-/** Creates an error response of the service. */
 export function refusal (
   status: number,
   error: object,

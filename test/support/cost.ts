@@ -21,7 +21,6 @@ import { until } from './until.ts'
 
 const ROLE = 'oneflight_user'
 
-/** The cost of one batch. */
 export interface Cost {
   /** Bursts of the service. After each burst it waits for the database. */
   readonly roundTrips: number

@@ -32,7 +32,6 @@ export function findFailure (
   }
 }
 
-/** Returns the issues as sorted texts. */
 export function toTexts (issues: ReadonlyArray<Pick<Issue, 'code' | 'path'>> = []): string[] {
   return issues.map(({ code, path }) => `${code} ${describePath(path)}`).sort()
 }

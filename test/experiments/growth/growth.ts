@@ -115,7 +115,6 @@ async function readLog ({ sql }: Database): Promise<Log> {
   return log as unknown as Log
 }
 
-/** The process ids of the connections of the service. */
 async function backendsOf ({ sql }: Database): Promise<readonly number[]> {
   const rows = await sql`select pid from pg_stat_activity where usename = 'oneflight_bench_login'`
   return rows.map(({ pid }) => pid as number)

@@ -120,7 +120,6 @@ export function renderTiers ({ costs, limits }: Sources): string {
   return renderTable(['Tier', 'Planned, batches/s', 'Limit, batches/s', 'Remedy'], rows)
 }
 
-/** The inputs of the model that were measured. */
 export function renderCosts ({ costs, measured }: Sources): string {
   const bench = '[benchmarks](../internals/benchmarks.md#order-of-5-operations), 0.5 ms'
   const growth = '`npm run growth`'
@@ -147,7 +146,6 @@ export function renderCosts ({ costs, measured }: Sources): string {
   ])
 }
 
-/** What the model assumes. */
 export function renderAssumptions ({ limits }: Sources): string {
   const gp3 = 'https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html'
   return renderTable(['Assumption', 'Value', 'Source'], [

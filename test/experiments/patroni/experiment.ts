@@ -170,7 +170,6 @@ function repeatKept (
   return replay(poster, observed)
 }
 
-/** Creates the database with its accounts and the table of keys. */
 async function createDatabase (cluster: Cluster, database: string): Promise<void> {
   await execute(
     { url: await cluster.superuserUrl('postgres') },
@@ -188,7 +187,6 @@ async function createDatabase (cluster: Cluster, database: string): Promise<void
   await makeKeyTable({ url, login: 'oneflight' })
 }
 
-/** DATABASE_URL of the service. */
 function serviceUrl (
   { nodes, balancerPort }: Cluster,
   route: Experiment['route'],

@@ -21,7 +21,6 @@ export interface Pooler {
   kill(): Promise<void>
   /** Sends a signal. Resolves with the exit code. */
   end(signal: NodeJS.Signals): Promise<number | null>
-  /** What PgBouncer has logged so far. */
   output(): string
 }
 

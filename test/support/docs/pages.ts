@@ -6,7 +6,6 @@ import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { findTracked } from '../tracked-files.ts'
 
-/** The root of the project. */
 export const root = resolve(import.meta.dirname, '../../..')
 
 /** Returns the paths of all Markdown files, relative to the root of the project. */
@@ -18,14 +17,12 @@ export function readPage (path: string): string {
   return readFileSync(join(root, path), 'utf8')
 }
 
-/** The pages of the language reference. */
 export const languagePages: readonly string[] = [
   'docs/reference/language.md',
   'docs/reference/filters.md',
   'docs/reference/preferences.md'
 ]
 
-/** Returns the language reference as one text. */
 export function readLanguage (): string {
   return languagePages.map(readPage).join('\n')
 }

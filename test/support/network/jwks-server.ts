@@ -28,11 +28,9 @@ export interface RecordedRequest {
 
 export interface JwksServer {
   readonly url: string
-  /** All requests so far. */
   readonly asked: readonly RecordedRequest[]
   /** The response to the next requests; initially an empty set. */
   behave: Behaviour
-  /** The open connections. */
   readonly connections: ReadonlySet<Socket>
   /** Stops listening and closes all connections. */
   leave(): Promise<void>

@@ -73,7 +73,6 @@ export interface Proxy {
   through(url: string): string
   /** All bursts since the last `record`. */
   readonly bursts: readonly Burst[]
-  /** Deletes the recorded bursts. */
   record(): void
   readonly links: ReadonlySet<Link>
   /**
@@ -83,7 +82,6 @@ export interface Proxy {
   deliver: (link: Link) => number
   /** Whether bytes of the client are forwarded. Other bytes are lost. */
   forward: (link: Link) => boolean
-  /** Whether new connections are accepted. */
   open: boolean
   /** Delay in each direction. */
   latencyMs: number
@@ -226,7 +224,6 @@ interface WatchedLink extends Link {
   swallowed: boolean
 }
 
-/** An injected fault and its state. */
 interface Watch extends Injected {
   readonly kind: Fault['kind']
   link: Link | undefined

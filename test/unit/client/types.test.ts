@@ -576,7 +576,6 @@ export function parts (): void {
     .of(billing)
 }
 
-/** Rows with nested ones. */
 export async function nestedRows (client: Client<Supabase>): Promise<void> {
   const found = await client.batch(b => b.select('orders', {
     columns: ['id'],
@@ -608,7 +607,6 @@ export async function nestedRows (client: Client<Supabase>): Promise<void> {
   ])
 }
 
-/** Changes with rows of other tables. */
 export async function joinedChanges (client: Client<Supabase>): Promise<void> {
   const inserted = await client.batch(b => b.insertFrom('orders', {
     from: {
@@ -646,7 +644,6 @@ export async function joinedChanges (client: Client<Supabase>): Promise<void> {
   ])
 }
 
-/** Streams of rows. */
 export async function streams (client: Client<Supabase>, named: NamedStreams): Promise<void> {
   const rows = client.stream(b => b.select('orders', { columns: ['id', 'total'] }))
   for await (const row of rows) exactly<{ id: number, total: number }>().of(row)
@@ -663,7 +660,6 @@ type NamedStreams = Client<Supabase, 'public', 'number', {
   late: { params: { days: number }, result: { orders: Array<{ id: number }> } }
 }>
 
-/** Calls of functions. */
 export async function calls (client: Client<Supabase>): Promise<void> {
   const price = await client.batch(b => b.call('price_of', { sku: 'apple' }))
   exactly<BatchResult<Array<{ price_of: number }>>>().of(price)
