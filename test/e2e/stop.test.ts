@@ -23,7 +23,8 @@ import {
   testEnvironment,
   type Answer
 } from '../support/service.ts'
-import { headersOfBatch, insert, update } from '../support/shorthand.ts'
+import { insert, update } from '../support/operations.ts'
+import { headersOfBatch } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 const schema = `
@@ -66,8 +67,8 @@ const untilStopping = ({ output }: Running): Promise<unknown> =>
 
 const post = (url: string, batch: unknown): Promise<Answer> =>
   ask(url, { method: 'POST', headers: headersOfBatch(), body: JSON.stringify(batch) })
-const nap = (seconds: number): object[] => [insert('n', 'nap', { seconds })]
-const lock = [update('t', 't', { n: 0 }, { n: { eq: 0 } })]
+const nap = (seconds: number): object[] => [insert('n', 'nap', [{ seconds }])]
+const lock = [update('t', 't', { set: { n: 0 }, where: { n: { eq: 0 } } })]
 
 const untilSleeping = (): Promise<unknown> =>
   untilSessions(database, 1, "wait_event = 'PgSleep'")

@@ -7,7 +7,8 @@ import { configItems } from '../../schemas/config.ts'
 import { countSessions, holdRow } from '../support/database/hold.ts'
 import { dial } from '../support/network/wire.ts'
 import { answering, ask, useService, type Answer } from '../support/service.ts'
-import { nowhere, shopSchema as schema, update } from '../support/shorthand.ts'
+import * as op from '../support/operations.ts'
+import { nowhere, shopSchema as schema } from '../support/shorthand.ts'
 
 const brief = ({ status, text }: Answer): unknown => [status, text]
 
@@ -48,7 +49,7 @@ t.test('liveness does not ask the database', async t => {
 t.test('a stopping service reports that it is not ready until it has stopped', async t => {
   const service = await useService(t, { schema })
   const lock = await holdRow(service.database, 'select from stock')
-  const batch = service.post([update('u', 'stock', { qty: 3 })])
+  const batch = service.post([op.update('u', 'stock', { set: { qty: 3 }, all: true })])
   await lock.awaited(1)
   const stopped = service.stop()
   t.same(brief(await ask(`${service.adminUrl}/ready`)), [503, '{"ok":false,"error":"stopping"}'])

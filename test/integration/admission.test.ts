@@ -20,8 +20,8 @@ import {
   useService,
   type ServiceUnderTest
 } from '../support/service.ts'
-import { select } from '../support/operations.ts'
-import { failed, headersOfBatch, insert, update } from '../support/shorthand.ts'
+import { insert, select, update } from '../support/operations.ts'
+import { failed, headersOfBatch } from '../support/shorthand.ts'
 import { moodySchema } from '../support/database/triggers.ts'
 import { until } from '../support/until.ts'
 import { resetSocket } from '../support/network/reset.ts'
@@ -43,8 +43,8 @@ const announce = (more: Readonly<Record<string, string>>): string =>
 const closing = (body: string, more: Readonly<Record<string, string>> = {}): string =>
   request('POST', '/', headers({ connection: 'close', ...more }), body)
 const chunk = (data: string): string => `${Buffer.byteLength(data).toString(16)}\r\n${data}\r\n`
-const touch = [update('t', 'slots', { n: { $inc: 1 } }, { id: { eq: 0 } })]
-const add = [insert('a', 'entries', {})]
+const touch = [update('t', 'slots', { set: { n: { $inc: 1 } }, where: { id: { eq: 0 } } })]
+const add = [insert('a', 'entries', [{}])]
 const text = JSON.stringify(add)
 
 const waiting = async (service: ServiceUnderTest, batches: number): Promise<unknown> =>
@@ -147,7 +147,7 @@ t.test('a batch that is retried is not refused by a full queue', async t => {
   })
   Math.random = () => 0.99
   const slot = await holdRow(service.database)
-  const retried = service.post([insert('m', 'moody', { times: 9 })])
+  const retried = service.post([insert('m', 'moody', [{ times: 9 }])])
   await until(async () =>
     (await service.database.sql`select from tries where is_called`).length === 1
   )

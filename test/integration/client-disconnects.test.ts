@@ -15,8 +15,8 @@ import { countSessions, holdRow } from '../support/database/hold.ts'
 import { moodySchema } from '../support/database/triggers.ts'
 import { untilQuiet, useProxy, type Proxy } from '../support/network/proxy.ts'
 import { ask, gauge, postUnread, useService, type ServiceUnderTest } from '../support/service.ts'
-import { select } from '../support/operations.ts'
-import { failed, headersOfBatch, insert, update } from '../support/shorthand.ts'
+import { insert, select, update } from '../support/operations.ts'
+import { failed, headersOfBatch } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 import { resetSocket } from '../support/network/reset.ts'
 import { dial, request } from '../support/network/wire.ts'
@@ -31,9 +31,9 @@ const schema = `
   create view big as select repeat('x', 4000) as x from generate_series(1, 10000);`
 
 const headers = headersOfBatch
-const add = (note = 'disconnected'): object[] => [insert('a', 'entries', { note })]
+const add = (note = 'disconnected'): object[] => [insert('a', 'entries', [{ note }])]
 const touch = (note = 'disconnected'): object[] =>
-  [...add(note), update('t', 'slots', { n: { $inc: 1 } }, { id: { eq: 0 } })]
+  [...add(note), update('t', 'slots', { set: { n: { $inc: 1 } }, where: { id: { eq: 0 } } })]
 
 /** A client that has sent its batch. `leave` resets the connection, or ends it with a FIN. */
 interface Client {
@@ -149,7 +149,7 @@ t.test('a disconnect in the pause before a retry cancels the batch', async t => 
     await sql`select setval('tries', 1, false)`
     const client = await send(
       service,
-      [...add(), insert('m', 'moody', { times: 99 })],
+      [...add(), insert('m', 'moody', [{ times: 99 }])],
       id,
       more
     )

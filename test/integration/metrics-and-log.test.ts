@@ -10,8 +10,8 @@ import requestLog from '../../plugins/request-log.ts'
 import type { Observer } from '../../src/transaction/decorators.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { ask, token, useService, SECRET, type ServiceUnderTest } from '../support/service.ts'
-import { select } from '../support/operations.ts'
-import { insert, on, shopSchema, update } from '../support/shorthand.ts'
+import { insert, select, update } from '../support/operations.ts'
+import { on, shopSchema } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 import { useProxy } from '../support/network/proxy.ts'
 import { request, speak } from '../support/network/wire.ts'
@@ -56,7 +56,7 @@ const exception = (op: string, table: string): Record<string, number> => ({
   [`service_op_exceptions{op="${op}",table="${table}"}`]: 1
 })
 
-const negative = update('n', 'stock', { qty: -1 }, { sku: { eq: 'pear' } })
+const negative = update('n', 'stock', { set: { qty: -1 }, where: { sku: { eq: 'pear' } } })
 const user = 'oneflight_user'
 
 t.test('transactions and operations are counted by outcome', async t => {
@@ -147,7 +147,7 @@ t.test('error responses are counted by code', async t => {
   await service.post([negative])
   await service.post([negative])
   await service.post([])
-  await service.post([insert('i', 'odd', { id: 1 })])
+  await service.post([insert('i', 'odd', [{ id: 1 }])])
   await ask(`${service.url}/made_up`)
   const counts = async (): Promise<object> =>
     Object.fromEntries(

@@ -7,15 +7,15 @@ import t, { type Test } from 'tap'
 import { holdRow } from '../support/database/hold.ts'
 import { dial, request } from '../support/network/wire.ts'
 import { ask, useService, type ServiceUnderTest } from '../support/service.ts'
-import { bearer, failed, headersOfBatch, update } from '../support/shorthand.ts'
-import { select } from '../support/operations.ts'
+import { bearer, failed, headersOfBatch } from '../support/shorthand.ts'
+import { select, update } from '../support/operations.ts'
 import { until } from '../support/until.ts'
 
 const schema = `
   create table slots (id int primary key, n int not null default 0);
   insert into slots values (0), (1);
   grant all on slots to oneflight_user, oneflight_other, oneflight_anon`
-const touch = [update('t', 'slots', { n: { $inc: 1 } }, { id: { eq: 0 } })]
+const touch = [update('t', 'slots', { set: { n: { $inc: 1 } }, where: { id: { eq: 0 } } })]
 const read = [select('s', 'slots')]
 const busy = failed(429, 'principal_busy', {
   type: 'service_error', committed: false, retryable: true

@@ -24,7 +24,8 @@ import {
   type ServiceUnderTest,
   type UseServiceOptions
 } from '../support/service.ts'
-import { failed, update } from '../support/shorthand.ts'
+import { update } from '../support/operations.ts'
+import { failed } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 const schema = `
@@ -44,13 +45,13 @@ const countTries = async (): Promise<unknown> =>
 const resetTries = () => sql`select setval('tries', 1, false)`
 
 const move = (from: number, to: number): object[] =>
-  [from, to].map((id, i) => update(`o${i}`, 'hot', { n: id }, { id: { eq: id } }))
+  [from, to].map((id, i) => update(`o${i}`, 'hot', { set: { n: id }, where: { id: { eq: id } } }))
 
 t.test('a conflict is the answer if no connection is free for another attempt', async t => {
   const service = await useThis(t, { env: { POOL_SIZE: '1', QUEUE_TIMEOUT_MS: '300' } })
   await resetTries()
   const row = await holdRow(database, 'select from hot where id = 1')
-  const five = update('u', 'hot', { n: 5 }, { id: { eq: 1 } })
+  const five = update('u', 'hot', { set: { n: 5 }, where: { id: { eq: 1 } } })
   const conflict = { id: 'm', op: 'insert', table: 'moody', values: [{ code: '40001', times: 99 }] }
   const first = service.post([conflict])
   // Takes the connection while the first one pauses, and waits for the row.

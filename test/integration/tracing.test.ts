@@ -24,7 +24,8 @@ import {
   type ServiceUnderTest,
   type UseServiceOptions
 } from '../support/service.ts'
-import { headersOfBatch, insert } from '../support/shorthand.ts'
+import { insert } from '../support/operations.ts'
+import { headersOfBatch } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 const schema = `
@@ -65,7 +66,7 @@ t.test('a request span contains a batch span, which contains a span per operatio
   const { service, ended } = await useTracing(t)
   const before = Date.now()
   const { status, headers } = await service.post(
-    [insert('hush', 't', { word: 'a' }), { id: 's', op: 'select', table: 'public.t' }],
+    [insert('hush', 't', [{ word: 'a' }]), { id: 's', op: 'select', table: 'public.t' }],
     { headers: { traceparent: CLIENT, 'x-request-id': 'one' } }
   )
   t.equal(status, 200)
@@ -170,9 +171,9 @@ t.test('the span of a skipped operation says so', async t => {
 t.test('a failed span has the error code, but no text of the client or the database', async t => {
   const { service, ended } = await useTracing(t)
   const rows: ReadonlyArray<readonly [string, unknown, string, number]> = [
-    ['a trigger', [insert('a', 't', {}), insert('hush_id', 'failing', { id: 1 })],
+    ['a trigger', [insert('a', 't', [{}]), insert('hush_id', 'failing', [{ id: 1 }])],
       'raise_exception', 4],
-    ['an unknown table', [insert('a', 'hush-table', {})], 'undefined_table', 3],
+    ['an unknown table', [insert('a', 'hush-table', [{}])], 'undefined_table', 3],
     ['a batch that fails validation', [{ id: 'hush-id' }], 'validation_failed', 1]
   ]
   let seen = 0
@@ -190,7 +191,7 @@ t.test('a failed span has the error code, but no text of the client or the datab
       name
     )
   }
-  await service.post([insert('a', 't', {})], { role: 'postgres' })
+  await service.post([insert('a', 't', [{}])], { role: 'postgres' })
   await until(() => ended().length === seen + 2)
   t.match(ended()[seen], {
     name: 'batch',
@@ -235,14 +236,14 @@ t.test('a retry is an event of the request span', async t => {
 
 t.test('an unsampled request has no span, but a trace id in the response and the log', async t => {
   const { service, ended } = await useTracing(t)
-  const { headers } = await service.post([insert('a', 't', {})], {
+  const { headers } = await service.post([insert('a', 't', [{}])], {
     headers: { traceparent: CLIENT.replace(/01$/, '00'), 'x-request-id': 'two' }
   })
   t.match(headers.get('traceparent'), new RegExp(`^00-${TRACE}-[0-9a-f]{16}-00$`))
   t.match(await until(() => service.log.find(line => line['request_id'] === 'two')), {
     trace_id: TRACE
   })
-  await service.post([insert('a', 't', {})])
+  await service.post([insert('a', 't', [{}])])
   await until(() => ended().length === 3)
   t.not(ended()[0]?.spanContext().traceId, TRACE, 'without traceparent a new trace starts')
 })
@@ -259,7 +260,7 @@ t.test("without tracing the client's trace id is logged, but not returned", asyn
     ['hush', undefined]
   ]
   for (const [i, [traceparent, traceId]] of rows.entries()) {
-    const { headers } = await service.post([insert('a', 't', {})], {
+    const { headers } = await service.post([insert('a', 't', [{}])], {
       headers: { traceparent, 'x-request-id': `r${i}` }
     })
     t.equal(headers.get('traceparent'), null)
@@ -310,7 +311,7 @@ t.test('spans are sent to OTEL_EXPORTER_OTLP_ENDPOINT, and flushed at shutdown',
     ask(url, {
       method: 'POST',
       headers: headersOfBatch(),
-      body: JSON.stringify([insert('a', 't', {})])
+      body: JSON.stringify([insert('a', 't', [{}])])
     })
 
   const service = await start({

@@ -12,7 +12,8 @@ import { readConfig } from '../../src/config/config.ts'
 import {
   ask, postUnread, refusing, SECRET, useService, type ServiceUnderTest
 } from '../support/service.ts'
-import { headersOfBatch, shopSchema, update } from '../support/shorthand.ts'
+import * as op from '../support/operations.ts'
+import { headersOfBatch, shopSchema } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 import { holdRow, type HeldRow } from '../support/database/hold.ts'
 import { resetSocket } from '../support/network/reset.ts'
@@ -55,7 +56,7 @@ async function whileBatchRuns (
   work: (bytes: string, row: HeldRow) => Promise<void>
 ): Promise<void> {
   const row = await holdRow(database, "select from stock where sku = 'apple'")
-  const operation = update('u', 'stock', { qty: 7 }, { sku: { eq: 'apple' } })
+  const operation = op.update('u', 'stock', { set: { qty: 7 }, where: { sku: { eq: 'apple' } } })
   await work(batch(JSON.stringify([operation])), row)
   await row.free()
 }

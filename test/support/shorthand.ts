@@ -1,10 +1,8 @@
 /**
- * Short forms of what many tests need: operations, headers, expected errors, and options of
- * useService.
+ * Short forms of what many tests need: headers, expected errors, and options of useService.
  */
 import { readFileSync } from 'node:fs'
 import type { Database } from './database/database.ts'
-import * as op from './operations.ts'
 import { token, type UseServiceOptions } from './service.ts'
 
 export const shopSchema = readFileSync(new URL('./database/shop.sql', import.meta.url), 'utf8')
@@ -20,14 +18,6 @@ export const nowhere = {
 /** The options of services that share a database. */
 export const on = (database: Database) =>
   ({ provide: async () => database }) satisfies UseServiceOptions
-
-/** An insert of one row, or of a list of rows. */
-export const insert = (id: string, table: string, values: object, more: object = {}): object =>
-  op.insert(id, table, Array.isArray(values) ? values : [values], more)
-
-/** An update of the rows of `where`; of all rows without it. */
-export const update = (id: string, table: string, set: object, where?: object): object =>
-  op.update(id, table, { set, ...where === undefined ? { all: true } : { where } })
 
 /** An Authorization header for `oneflight_user`, or with other claims. */
 export const bearer = (claims: object = {}): string =>
