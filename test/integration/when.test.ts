@@ -73,31 +73,6 @@ t.test('an operation runs as without `when`, or does nothing', async t => {
   }
 })
 
-t.test('lists of rows of an operation that is skipped are empty', async t => {
-  for (const [when, ids] of [
-    [{ found: 0 }, []],
-    [{ found: 1 }, [901, 902]]
-  ] as const) {
-    const result = await run([
-      found('a'),
-      op.select('some', 'tags', { where: { id: { lt: 903 } }, when }),
-      op.select('list', 'tags', {
-        columns: ['id'], where: { id: { in: '$some.*.id' } }, order: [{ id: 'asc' }]
-      }),
-      op.update('json', 'uses', {
-        set: { data: { l: '$some.*.id' } }, where: { id: { eq: 901 } }, returning: ['data']
-      })
-    ])
-    t.same(result.slice(2), [ids.map(id => ({ id })), [{ data: { l: ids } }]], 'a list')
-  }
-  const nin = (when: object): readonly Op[] => [
-    found('q'),
-    op.delete('gone', 'uses', { where: { id: { nin: '$found.*.id' } }, when })
-  ]
-  t.equal(await run(nin({ found: 0 })), 'reference_row_missing at 1', 'an empty list for `nin`')
-  t.same(await run(nin({ found: 1 })), [[], null])
-})
-
 /** Sends a batch four times, so that a plan that is kept is used, too. */
 async function repeat (
   batch: readonly Op[],
@@ -108,37 +83,6 @@ async function repeat (
     check(body, status)
   }
 }
-
-t.test('find or create, then use: repeated batches', async t => {
-  await sql`alter sequence tags_id_seq restart`
-  const use = (tag: string): Op => ({ op: 'insert', table: 'uses', values: [{ tag_id: tag }] })
-  for (const name of ['a', 'new', 'new']) {
-    await repeat([
-      op.select('found', 'tags', { where: { name: { eq: name } } }),
-      op.insert('made', 'tags', [{ name }], { when: { found: 0 } }),
-      { id: 'known', ...use('$found.0.id'), when: { found: 1 } },
-      { id: 'fresh', ...use('$made.0.id'), when: { made: 1 } },
-      op.select('n', 'uses', { columns: [{ fn: 'count' }], when: { fresh: 1 } })
-    ], ({ data }, status) => {
-      t.equal(status, 200)
-      const used = data.found.length === 1 ? data.known : data.fresh
-      t.equal(used[0].tag_id, (data.found[0] ?? data.made[0]).id)
-      t.same(
-        data.found.length === 1 ? [data.made, data.fresh, data.n] : [data.known],
-        data.found.length === 1 ? [null, null, null] : [null]
-      )
-    })
-  }
-  t.same(
-    await sql`select name, count(*)::int as n from uses join tags on tags.id = tag_id
-      where uses.id < 900 group by 1 order by 1`,
-    [{ name: 'a', n: 4 }, { name: 'new', n: 8 }]
-  )
-  t.same(
-    await sql`select last_value::int as n from tags_id_seq`, [{ n: 1 }],
-    'a skipped insert takes no value of a sequence'
-  )
-})
 
 t.test('failures name the operation that reads', async t => {
   const insert = op.insert('use', 'uses', [{ tag_id: '$found.0.id' }])
