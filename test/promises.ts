@@ -222,7 +222,7 @@ export const promises: readonly Promised[] = [
     number: 20,
     group: 'Transactions',
     text: 'A batch has the same result as its operations run one after the other.',
-    tests: [['integration/model', 'random batches against plain SQL'], ['integration/batch']]
+    tests: [['integration/model', 'random batches against plain SQL']]
   },
   {
     number: 21,
