@@ -5,6 +5,7 @@
  */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { request } from '../support/network/wire.ts'
 
 export interface TimedResponse {
   readonly status: number
@@ -24,35 +25,13 @@ export interface Connection {
 }
 
 /** Encodes a request, so it can be sent any number of times. */
-export function encode (
-  method: string,
-  path: string,
-  headers: Readonly<Record<string, string>> = {},
-  body = ''
-): Buffer {
-  const fields = {
-    host: 'localhost',
-    'content-length': String(Buffer.byteLength(body)),
-    ...headers
-  }
-  return Buffer.from(
-    `${method} ${path} HTTP/1.1\r\n${
-      Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`).join('')
-    }\r\n${body}`
-  )
-}
-
 export function encodeBatch (
   authorization: string,
   batch: readonly object[],
   headers: Readonly<Record<string, string>> = {}
 ): Buffer {
-  return encode(
-    'POST',
-    '/',
-    { authorization, 'content-type': 'application/json', ...headers },
-    JSON.stringify(batch)
-  )
+  const fields = { authorization, 'content-type': 'application/json', ...headers }
+  return Buffer.from(request('POST', '/', fields, JSON.stringify(batch)))
 }
 
 /** The beginning of a response. 100 (Continue) may come before. */

@@ -12,12 +12,13 @@ import { nameOf, writeBody, type Recipe } from '../support/hostile/bodies.ts'
 import { namedBatches, namedParts, writeParameters } from '../support/hostile/named.ts'
 import { parts } from '../support/hostile/parts.ts'
 import { findShare, isTooMuch, measureBody } from '../support/hostile/stages.ts'
+import { request } from '../support/network/wire.ts'
 import {
   useRestartableService,
   type RestartableService
 } from '../support/process/restartable-service.ts'
 import * as op from '../support/operations.ts'
-import { encode, encodeBatch, openConnection } from './client.ts'
+import { encodeBatch, openConnection } from './client.ts'
 import { bearer, useServer } from './own-server.ts'
 import { figureFor, type Figure, type Scenario, type ScenarioOptions } from './scenario.ts'
 
@@ -119,9 +120,9 @@ async function runFairness (
 }
 
 function createCases (): readonly Case[] {
-  const encodeRequest = (path: string, body: string): Buffer => encode(
+  const encodeRequest = (path: string, body: string): Buffer => Buffer.from(request(
     'POST', path, { authorization: bearer(), 'content-type': 'application/json' }, body
-  )
+  ))
   const find = <Item extends { readonly name: string }>(
     list: readonly Item[],
     name: string

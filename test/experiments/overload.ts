@@ -8,11 +8,12 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { onStage, type Stage } from '../../scripts/dev/stage.ts'
+import { request } from '../support/network/wire.ts'
 import {
   useRestartableService,
   type RestartableService
 } from '../support/process/restartable-service.ts'
-import { encode, encodeBatch, openConnection, quantile } from './client.ts'
+import { encodeBatch, openConnection, quantile } from './client.ts'
 import { bearer, readMetric, useServer } from './own-server.ts'
 import {
   figureFor,
@@ -217,7 +218,7 @@ async function withProbes (
     const connection = await openConnection(url)
     const times = probeTimes[path] ??= []
     while (!end.signal.aborted) {
-      const { status, ms } = await connection.send(encode('GET', path))
+      const { status, ms } = await connection.send(Buffer.from(request('GET', path)))
       times.push(ms)
       if (status !== 200) failedProbes++
       await delay(100)
