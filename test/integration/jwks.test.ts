@@ -86,8 +86,7 @@ function useRemote (
 }
 
 t.test('a new key is found with one fetch, a removed key is rejected after the next', async t => {
-  const server = await useJwksServer(t)
-  server.behave = set(key('old'))
+  const server = await useJwksServer(t, set(key('old')))
   const { look, changes } = useRemote(t, server, { cooldownMs: 0 })
   t.equal(await look('old'), 'old')
   server.behave = set(key('old'), key('new'))
@@ -103,8 +102,7 @@ t.test('a new key is found with one fetch, a removed key is rejected after the n
 })
 
 t.test('lookups share a failed fetch, too, until the cooldown ends', async t => {
-  const server = await useJwksServer(t)
-  server.behave = set(key('old'))
+  const server = await useJwksServer(t, set(key('old')))
   const calm = useRemote(t, server)
   const brisk = useRemote(t, server, { cooldownMs: 30 })
   t.equal(await calm.look('old'), 'old')
@@ -122,8 +120,7 @@ t.test('lookups share a failed fetch, too, until the cooldown ends', async t => 
 })
 
 t.test('the set is refreshed periodically', async t => {
-  const server = await useJwksServer(t)
-  server.behave = set(key('old'))
+  const server = await useJwksServer(t, set(key('old')))
   const { look, changes } = useRemote(t, server, { refreshMs: 5, cooldownMs: NEVER_MS })
   t.equal(await look('old'), 'old')
   server.behave = set(key('new'))
@@ -137,8 +134,7 @@ t.test('the set is refreshed periodically', async t => {
 })
 
 t.test('a failed fetch is repeated after the cooldown', async t => {
-  const server = await useJwksServer(t)
-  server.behave = set(key('old'))
+  const server = await useJwksServer(t, set(key('old')))
   const { look, changes } = useRemote(t, server, { cooldownMs: 5 })
   t.equal(await look('old'), 'old')
   server.behave = body('', { status: 503 })
@@ -190,8 +186,7 @@ const failures: ReadonlyArray<readonly [name: string, behave: Behaviour, reason:
 ]
 
 t.test('invalid responses leave the last valid set in place', async t => {
-  const server = await useJwksServer(t)
-  server.behave = set(key('good'))
+  const server = await useJwksServer(t, set(key('good')))
   const { look, changes } = useRemote(t, server, { cooldownMs: 0 })
   t.equal(await look('good'), 'good')
   const check = async (
@@ -224,8 +219,7 @@ t.test('invalid responses leave the last valid set in place', async t => {
 })
 
 t.test('a response that is missing or does not end fails at the timeout', async t => {
-  const server = await useJwksServer(t)
-  server.behave = set(key('good'))
+  const server = await useJwksServer(t, set(key('good')))
   const { look, changes } = useRemote(t, server, { cooldownMs: 0, retryMs: 0, timeoutMs: 100 })
   await until(async () => await look('good') === 'good')
   for (const behave of [silence, trickle]) {
@@ -249,8 +243,7 @@ t.test('a response that is missing or does not end fails at the timeout', async 
 
 t.test('redirects are not followed', async t => {
   const server = await useJwksServer(t)
-  const target = await useJwksServer(t)
-  target.behave = body(evil)
+  const target = await useJwksServer(t, body(evil))
   const { look, changes } = useRemote(t, server, { retryMs: 0, cooldownMs: 0 })
   server.behave = redirect(target.url, 302, evil)
   await until(() => server.asked.length > 1)
@@ -261,8 +254,8 @@ t.test('redirects are not followed', async t => {
 
 t.test('unusable keys and those of other algorithms are ignored one by one', async t => {
   // jwt-keys.test.ts has all kinds of keys that are invalid or for another purpose.
-  const server = await useJwksServer(t)
-  server.behave = set({}, key('weak', 'weakRsa'), key('other', 'p256'), key('good'))
+  const keys = [{}, key('weak', 'weakRsa'), key('other', 'p256'), key('good')]
+  const server = await useJwksServer(t, set(...keys))
   const { look, changes } = useRemote(t, server, { cooldownMs: 0, algorithms: ['EdDSA'] })
   t.equal(await look('good'), 'good')
   t.equal(await look(), 'good', 'the only key that fits needs no kid')
@@ -294,8 +287,7 @@ t.test('valid responses are accepted', async t => {
 })
 
 t.test('an untrusted certificate is a failure', async t => {
-  const server = await useJwksServer(t, { tls: true })
-  server.behave = body(evil)
+  const server = await useJwksServer(t, body(evil), { tls: true })
   const { look, changes } = useRemote(t, server, { retryMs: 0 })
   t.equal(await look('evil'), 'keys_unavailable')
   t.match(changes, [{ failed: /CERT|SIGNATURE/ }])
@@ -318,8 +310,7 @@ t.test('a URL without https causes a warning, except on the local host', async t
 })
 
 t.test('closing ends a running fetch', async t => {
-  const server = await useJwksServer(t)
-  server.behave = silence
+  const server = await useJwksServer(t, silence)
   const first = useRemote(t, server)
   await until(() => server.asked.length === 1)
   const looks = [first.look('new'), first.look()]
@@ -425,8 +416,7 @@ t.test('the service starts without keys and accepts tokens once they arrive', as
 })
 
 t.test('a silent endpoint delays a request by at most half of its timeout', async t => {
-  const server = await useJwksServer(t)
-  server.behave = silence
+  const server = await useJwksServer(t, silence)
   const service = await useService(t, {
     ...on(database),
     env: envOf(server, { REQUEST_TIMEOUT_MS: '2000', ANON_ROLE: 'oneflight_anon' })
@@ -442,8 +432,7 @@ t.test('a silent endpoint delays a request by at most half of its timeout', asyn
 })
 
 t.test('stopping does not wait for keys', async t => {
-  const server = await useJwksServer(t)
-  server.behave = silence
+  const server = await useJwksServer(t, silence)
   const idle = await useService(t, { ...on(database), env: envOf(server) })
   await until(() => server.asked.length === 1)
   await idle.stop()

@@ -358,8 +358,7 @@ t.test('unsupported and malformed headers are rejected, unknown members are igno
 })
 
 t.test('keys and key URLs in the header of a token are ignored', async t => {
-  const server = await useJwksServer(t)
-  server.behave = set(publicJwk(attacker, { kid: 'k' }))
+  const server = await useJwksServer(t, set(publicJwk(attacker, { kid: 'k' })))
   const { url } = server
   const members: readonly object[] = [
     { jku: url, x5u: url },

@@ -41,6 +41,7 @@ export interface JwksServer {
 /** Starts the server. The end of `t` stops it. */
 export async function useJwksServer (
   t: Pick<Test, 'teardown'>,
+  behave: Behaviour = set(),
   { tls = false } = {}
 ): Promise<JwksServer> {
   const asked: RecordedRequest[] = []
@@ -80,7 +81,7 @@ export async function useJwksServer (
   const server: JwksServer = {
     url: `${tls ? 'https' : 'http'}://127.0.0.1:${port}/keys`,
     asked,
-    behave: set(),
+    behave,
     connections,
     leave,
     comeBack: async () => listen(port)
