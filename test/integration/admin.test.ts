@@ -62,8 +62,7 @@ t.test('a stopping service reports that it is not ready until it has stopped', a
 t.test('silent clients and half-sent requests do not delay the shutdown', async t => {
   const service = await useService(t, { schema })
   const lines = await Promise.all(['', 'GET /live HTTP/1.1\r\n'].map(async bytes => {
-    const line = await dial(service.adminUrl)
-    line.send(bytes)
+    const line = await dial(service.adminUrl, bytes)
     return line
   }))
   await ask(`${service.adminUrl}/live`)

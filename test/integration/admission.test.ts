@@ -261,8 +261,7 @@ t.test('the bytes of a request are released exactly once, however it ends', asyn
   const chunked = (...chunks: readonly string[]) =>
     sent(announce({ 'transfer-encoding': 'chunked', connection: 'close' }) + chunks.join(''))
   const cut = (bytes: string) => async (): Promise<void> => {
-    const line = await dial(service.url)
-    line.send(bytes)
+    const line = await dial(service.url, bytes)
     await until(async () => !await fits(service, MOST))
     resetSocket(line.socket)
   }
@@ -291,8 +290,7 @@ t.test('the bytes of a request are released exactly once, however it ends', asyn
     ],
     ['a reset before the body', cut(announce({ 'content-length': '1000' })), undefined],
     ['an end in the middle of a body', async () => {
-      const line = await dial(service.url)
-      line.send(`${announce({ 'content-length': '1000' })}[`)
+      const line = await dial(service.url, `${announce({ 'content-length': '1000' })}[`)
       line.socket.end()
       return await line.end()
     }, [400]],

@@ -226,8 +226,7 @@ t.test('a client may have left while its batch was planned', async t => {
   await once(server, 'listening')
   t.teardown(() => server.close())
   const { port } = server.address() as { readonly port: number }
-  const { socket, ...line } = await dial(`http://127.0.0.1:${port}`)
-  line.send(request('GET', '/'))
+  const { socket } = await dial(`http://127.0.0.1:${port}`, request('GET', '/'))
   const [, raw] = await once(server, 'request')
   const noticed = clientClosed({ raw })
   t.equal(noticed.aborted, false)

@@ -433,8 +433,7 @@ const exchange = async (url: string, bytes: Buffer): Promise<readonly WireAnswer
 
 /** Returns the responses. The client ends the connection after the first final one. */
 async function exchangeMisframed (url: string, bytes: Buffer): Promise<readonly WireAnswer[]> {
-  const line = await dial(url)
-  line.send(bytes)
+  const line = await dial(url, bytes)
   for (let n = 1; (await line.answers(n)).every(({ status }) => status < 200); n++);
   line.socket.end()
   return (await line.end()).filter(({ status }) => status >= 200)

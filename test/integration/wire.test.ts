@@ -125,8 +125,7 @@ t.test('Expect: 100-continue is supported, other expectations are rejected', asy
     )
     expectError(t, response, 417, 'expectation_unsupported', 'mine')
   }
-  const line = await dial(service.url)
-  line.send(batch(stock, { expect: 'something' }) + batch(stock))
+  const line = await dial(service.url, batch(stock, { expect: 'something' }) + batch(stock))
   t.match(await line.answers(2), [{ status: 417 }, { status: 200 }])
   line.send(request('POST', '/', headers({ expect: '100-Continue', ...announced })))
   t.equal((await line.answers(3)).at(-1)?.status, 100)
@@ -224,8 +223,7 @@ t.test('a request that does not arrive in time gets a 408', async t => {
 
 t.test('a malformed body after the response gets no second response', async t => {
   const chunked = { 'transfer-encoding': 'chunked', 'x-request-id': 'once' }
-  const line = await dial(service.url)
-  line.send(request('POST', '/', { ...json, ...chunked }))
+  const line = await dial(service.url, request('POST', '/', { ...json, ...chunked }))
   t.match(await line.answers(1), [{ status: 401 }])
   line.send('zz\r\n')
   t.equal((await line.end()).length, 1)
@@ -242,8 +240,7 @@ t.test('an unread body is never parsed as the next request', async t => {
   ] as const
   for (const [more, status] of rejected) {
     const complete = request('POST', '/', headers(more), smuggled)
-    const line = await dial(service.url)
-    line.send(complete + batch(stock))
+    const line = await dial(service.url, complete + batch(stock))
     t.match((await line.answers(2)).map(({ status }) => status), [status, 200])
     // Again in two parts: the response is sent before the body arrives.
     line.send(complete.slice(0, -smuggled.length))
@@ -262,8 +259,7 @@ t.test('an unread body is never parsed as the next request', async t => {
 })
 
 t.test('a body over the limit gets a 413, and the client can read it', async t => {
-  const line = await dial(service.url)
-  line.send(request('POST', '/', headers({ 'content-length': '1001' })))
+  const line = await dial(service.url, request('POST', '/', headers({ 'content-length': '1001' })))
   expectError(t, (await line.answers(1))[0], 413, 'body_too_large')
   line.send(' '.repeat(1001))
   t.equal((await line.end()).length, 1)
@@ -308,8 +304,7 @@ t.test('the connection of an endless body is closed', async t => {
     [request('POST', '/', headers({ 'transfer-encoding': 'chunked' })), 413],
     ['nonsense\r\n\r\n', 400]
   ] as const).map(async ([head, status]) => {
-    const line = await dial(service.url)
-    line.send(head)
+    const line = await dial(service.url, head)
     const piece = chunk('x'.repeat(16_000))
     let sent = 0
     const flood = (): void => {
@@ -343,8 +338,7 @@ t.test('invalid input after a request does not change the response to its batch'
   }
   t.same(await sql`select qty from stock where sku = 'apple'`, [{ qty: 7 }])
   // Without a running batch the invalid input gets a response.
-  const line = await dial(service.url)
-  line.send(request('GET', '/health'))
+  const line = await dial(service.url, request('GET', '/health'))
   await line.answers(1)
   line.send('nonsense\r\n\r\n')
   t.same((await line.end()).map(({ status }) => status), [200, 400])
@@ -354,8 +348,7 @@ t.test('disconnects are logged and do not disturb the service', async t => {
   const before = service.log.length
   const logged = (id: string) => service.log.slice(before).filter(line => line['request_id'] === id)
   const sendAndReset = async (bytes: string): Promise<void> => {
-    const line = await dial(service.url)
-    line.send(bytes)
+    const line = await dial(service.url, bytes)
     resetSocket(line.socket)
   }
   // The client disconnects in the middle of the body.
@@ -378,8 +371,7 @@ t.test('disconnects are logged and do not disturb the service', async t => {
 t.test('shutdown: accepted requests get a response, idle connections are closed', async t => {
   const service = await useAnother(t)
   const silent = await dial(service.url)
-  const idle = await dial(service.url)
-  idle.send(request('GET', '/health'))
+  const idle = await dial(service.url, request('GET', '/health'))
   await idle.answers(1)
   const running = await dial(service.url)
   const pipelined = await dial(service.url)

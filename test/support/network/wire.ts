@@ -26,8 +26,12 @@ export interface Line {
   end(): Promise<readonly WireAnswer[]>
 }
 
-/** Opens a connection. `head`: responses have no body although they announce one. */
-export async function dial (url: string, { head = false } = {}): Promise<Line> {
+/** Opens a connection and sends bytes. `head`: responses announce a body and have none. */
+export async function dial (
+  url: string,
+  bytes: string | Buffer = '',
+  { head = false } = {}
+): Promise<Line> {
   const { hostname, port } = new URL(url)
   const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true })
   await once(socket, 'connect')
@@ -46,6 +50,7 @@ export async function dial (url: string, { head = false } = {}): Promise<Line> {
     wake()
   })
   socket.on('end', finish).on('close', finish).on('error', () => {})
+  socket.write(bytes)
   return {
     socket,
     send: bytes => {
@@ -70,8 +75,7 @@ export async function dial (url: string, { head = false } = {}): Promise<Line> {
 
 /** Sends bytes on a new connection and returns all responses until the server closes it. */
 export async function speak (url: string, bytes: string | Buffer): Promise<readonly WireAnswer[]> {
-  const line = await dial(url)
-  line.send(bytes)
+  const line = await dial(url, bytes)
   return line.end()
 }
 
@@ -81,8 +85,7 @@ export async function exchange (
   bytes: string | Buffer,
   options: { readonly head?: boolean } = {}
 ): Promise<WireAnswer> {
-  const line = await dial(url, options)
-  line.send(bytes)
+  const line = await dial(url, bytes, options)
   const [response] = await line.answers(1)
   line.socket.destroy()
   return response as WireAnswer
