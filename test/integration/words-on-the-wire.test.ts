@@ -194,10 +194,11 @@ async function sendWords (
 
 /** `names`: the texts of the prepared statements of the connection, by name. */
 function readSent ({ bursts }: Proxy, names: Map<string, string>): Sent {
-  const sent = bursts.filter(({ from }) => from === 'client').map(({ bytes }) => bytes)
-  // On a connection that was quiet for 100 ms, BEGIN is sent first.
+  // On a connection that was quiet for 100 ms, BEGIN is sent first, without a comment.
   const isBegin = (bytes: Buffer): boolean =>
     messageTypes(bytes) === 'Q' && bytes.includes('begin isolation level')
+  const sent = bursts.filter(({ from, bytes }) => from === 'client' && !isBegin(bytes))
+    .map(({ bytes }) => bytes)
   const texts: string[] = []
   const all: string[] = []
   let prepares = false
@@ -211,7 +212,7 @@ function readSent ({ bursts }: Proxy, names: Map<string, string>): Sent {
     prepares ||= second !== ''
   }
   return {
-    roundTrips: sent.filter(bytes => !isBegin(bytes)).length,
+    roundTrips: sent.length,
     texts: texts.filter(text => text.includes('"public"."')),
     all: [...texts, ...all],
     prepares
