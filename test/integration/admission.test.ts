@@ -1,10 +1,7 @@
 /**
  * Tests admission: while the queue is full, the service refuses a batch after reading its headers
  * and before its body. The bytes that requests and responses hold are limited and released.
- *
- * Checks the responses over HTTP, the order of refusals and exact byte counts.
- * test/experiments/overload measures how fast refusals are, test/integration/pool.test.ts tests the
- * pool itself.
+ * test/experiments/overload measures how fast refusals are, pool.test.ts tests the pool itself.
  */
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'

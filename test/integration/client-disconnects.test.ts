@@ -1,10 +1,7 @@
 /**
  * Tests clients that disconnect at every stage of a batch. A batch that was not sent to PostgreSQL
  * is cancelled, a batch that was sent completes. The log states which, and nothing stays held.
- *
- * Checks that the log agrees with the ledger and that connections and locks are released.
- * test/integration/admission.test.ts counts the bytes of such requests, test/e2e/stop.test.ts stops
- * the service.
+ * admission.test.ts counts the bytes of such requests, test/e2e/stop.test.ts stops the service.
  */
 import { once } from 'node:events'
 import { createServer } from 'node:http'

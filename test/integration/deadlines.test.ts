@@ -1,10 +1,8 @@
 /**
- * Tests the timeouts of a request: no wait is unlimited, and nothing stays held afterwards.
- *
- * Checks which timeout ends which wait, and that all waits end within REQUEST_TIMEOUT_MS of the
- * first byte of the request. Lower bounds are exact. Upper bounds are generous but far below the
- * next longer timeout. Late headers and bodies are in test/integration/wire.test.ts, lost COMMITs
- * in test/integration/lost-connections.test.ts, shutdown in test/e2e/stop.test.ts.
+ * Tests the timeouts of a request: no wait is unlimited, and nothing stays held afterwards. Lower
+ * bounds are exact. Upper bounds are generous but far below the next longer timeout. Late headers
+ * and bodies are in wire.test.ts, lost COMMITs in lost-connections.test.ts, shutdown in
+ * test/e2e/stop.test.ts.
  */
 import t, { type Test } from 'tap'
 import * as op from '../support/operations.ts'

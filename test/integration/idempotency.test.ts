@@ -1,10 +1,8 @@
 /**
  * Tests idempotency keys over HTTP: a batch is applied exactly once, its response is replayed byte
- * for byte, and a key belongs to one principal.
- *
- * Checks the header, concurrent requests, what frees a key, what is stored and for how long.
- * test/experiments cuts connections at every moment, test/unit/auth/key-owner.test.ts tests the
- * principal, test/integration/idempotency-edge-cases.test.ts the triggers that attack keys.
+ * for byte, and a key belongs to one principal. test/experiments cuts connections at every moment,
+ * test/unit/auth/key-owner.test.ts tests the principal, idempotency-edge-cases.test.ts the triggers
+ * that attack keys.
  */
 import type { Sql } from 'postgres'
 import t, { type Test } from 'tap'
