@@ -105,21 +105,17 @@ t.test('every issue of one operation is reported with its code and path', async 
     [{ ...select, where: JSON.parse('{"a":'.repeat(200) + '1' + '}'.repeat(200)) },
       `depth_exceeded where${'.a'.repeat(98)}`],
     [{ op: 'nope', table: 1, x: nested(101) }, 'member_invalid table', 'member_unknown x',
-      'op_unknown op', `depth_exceeded x${inner}`],
-
-    // as many columns as a table can have
-    [{ ...update, set: columns(1601) }, 'member_invalid set'],
-    [{ ...insert, values: [columns(1601)] }, 'member_invalid values']
+      'op_unknown op', `depth_exceeded x${inner}`]
   ], settings)
   const tooWide = {
     set: { ...update, set: columns(1601) },
     values: { ...insert, values: [columns(1601)] }
   }
   for (const [member, operation] of Object.entries(tooWide)) {
-    t.equal(
-      findFailure([{ id: 'a', ...operation }])?.message,
-      `"${member}" names 1601 columns; at most 1600 are allowed.`
-    )
+    const message = `"${member}" names 1601 columns; at most 1600 are allowed.`
+    t.match(findFailure([{ id: 'a', ...operation }]), {
+      message, details: { errors: [{ code: 'member_invalid', path: [member] }] }
+    })
   }
 })
 
