@@ -10,6 +10,7 @@ import {
   isNested,
   isNumber,
   isObject,
+  writeJson,
   type Json,
   type JsonObject
 } from '../json/parse.ts'
@@ -18,11 +19,12 @@ import { readDollarMember } from './document.ts'
 import { hasEqualKeys } from './key-rows.ts'
 import { isData } from './reference.ts'
 import { MAX_CELL_ROWS } from './stored-values.ts'
+import { findRuns } from './values.ts'
 
 export interface BatchShape {
   /** The same for all batches of the shape. */
   readonly key: string
-  /** Texts, numbers, and objects and arrays without references. */
+  /** Texts, numbers, objects and arrays without references, and rows. */
   readonly values: readonly Json[]
   /** Their paths, which begin with the operation. */
   readonly paths: readonly Path[]
@@ -31,15 +33,16 @@ export interface BatchShape {
 /** Maximum length of the key. Longer ones hardly recur. */
 const MAX_KEY_LENGTH = 8192
 
-/** Returns the shape, or undefined for a batch whose plan is not kept. */
-export function readShape (batch: Batch): BatchShape | undefined {
-  return isDeep(batch) ? undefined : new ShapeReader().read(batch)
+/** Returns the shape, or undefined for a batch whose plan is not kept. `maxRows`: MAX_ROWS. */
+export function readShape (batch: Batch, maxRows: number): BatchShape | undefined {
+  return isDeep(batch) ? undefined : new ShapeReader(maxRows).read(batch)
 }
 
 /** Modifiers that take the name of a column. */
 const NAMING: ReadonlySet<string> = new Set(['$col', '$excluded', '$from'])
 
 class ShapeReader {
+  readonly #maxRows: number
   readonly #values: Json[] = []
   readonly #paths: Path[] = []
   /** Where the reader is. */
@@ -47,6 +50,10 @@ class ShapeReader {
   #key = ''
   /** Whether an operation contains something that excludes a shape, such as many rows. */
   #unsupported = false
+
+  constructor (maxRows: number) {
+    this.#maxRows = maxRows
+  }
 
   read (batch: Batch): BatchShape | undefined {
     this.#addArray(batch as unknown as Json, operation => this.#addOperation(operation))
@@ -74,12 +81,20 @@ class ShapeReader {
 
   #addRows (rows: Json, operation: JsonObject): void {
     const keyed = has(operation, 'key')
-    this.#unsupported ||= Array.isArray(rows) && rows.length > MAX_CELL_ROWS
+    if (Array.isArray(rows) && rows.length > MAX_CELL_ROWS) return this.#addManyRows(rows, keyed)
     this.#unsupported ||= keyed && hasEqualKeys(operation)
     if (this.#unsupported) return
     this.#addArray(rows, row =>
       keyed ? this.#addSet(row) : this.#addObject(row, (_, value) => this.#addStored(value))
     )
+  }
+
+  /** Adds rows that a statement takes together as one value. */
+  #addManyRows (rows: readonly Json[], keyed: boolean): void {
+    const [run, ...others] = rows.every(isObject) ? findRuns(rows) : []
+    this.#unsupported ||= keyed || rows.length > this.#maxRows || run === undefined ||
+      run.columns.length === 0 || others.length > 0 || writeJson(rows).includes('"$')
+    if (run !== undefined) this.#addValue(rows, `rows${JSON.stringify(run.columns)}`)
   }
 
   #addSet (set: Json): void {

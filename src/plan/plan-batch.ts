@@ -79,7 +79,7 @@ export class BatchPlanner {
 
   /** Plans a batch that validateBody accepted. Throws what planBatch throws. */
   plan (batch: Batch): PlannedBatch {
-    const shape = readShape(batch)
+    const shape = readShape(batch, this.#limits.maxRows)
     if (shape === undefined) {
       return { plan: planBatch(batch, this.#limits), values: [], isKept: false }
     }

@@ -5,10 +5,10 @@ import { isJoining } from '../../schemas/modifier.ts'
 import { maxColumns } from '../../schemas/operation.ts'
 import { isObject, type Json, type JsonObject } from '../json/parse.ts'
 import type { PlanContext } from './context.ts'
-import { documentOf } from './document.ts'
+import { documentOf, referToValue } from './document.ts'
 import { flattenConditions } from './filter.ts'
 import { findColumnProblem } from './name.ts'
-import type { ConflictNode, OutputColumn, RowGroup, StoredJson } from './nodes.ts'
+import type { ConflictNode, OutputColumn, Reference, RowGroup, StoredJson } from './nodes.ts'
 import {
   findInsertedParameter,
   isBracketedParameter,
@@ -49,12 +49,15 @@ export function readRows (values: Json, context: PlanContext): InsertRows | unde
     if (parameter === undefined) return undefined
     const { columns, data } = parameter.rows
     if (data !== undefined) return { rows: data, runs: findRuns(data), store: storeData }
-    const store = (): StoredJson => ({ ...documentOf(referTo(name, parameter)), inBulk: true })
-    return { rows: [], runs: [{ columns, positions: [] }], store }
+    return storeWhole([], columns, referTo(name, parameter))
   }
   const rows = readRowList(values, context)
   if (rows === undefined) return undefined
   if (checkRows(rows, context)) {
+    const position = context.findSlot(['values'])
+    if (position !== undefined) {
+      return storeWhole(rows, Object.keys(rows[0]).toSorted(), referToValue(position, true))
+    }
     const store: InsertRows['store'] = (own, positions) => planRows(own, positions, context)
     return { rows, runs: findRuns(rows), store }
   }
@@ -63,6 +66,16 @@ export function readRows (values: Json, context: PlanContext): InsertRows | unde
     if (isObject(row)) planRows([row], [i], context)
   }
   return undefined
+}
+
+/** Rows that the plan does not contain, which name the same columns. */
+function storeWhole (
+  rows: readonly JsonObject[],
+  columns: readonly string[],
+  reference: Reference
+): InsertRows {
+  const store = (): StoredJson => ({ ...documentOf(reference), inBulk: true })
+  return { rows, runs: [{ columns, positions: [] }], store }
 }
 
 /** Reads `values` as a list that is not empty and has at most MAX_ROWS elements. */
@@ -129,7 +142,8 @@ export function checkRows (
   return false
 }
 
-function findRuns (rows: readonly JsonObject[]): readonly Run[] {
+/** Divides rows where the columns that they name change. */
+export function findRuns (rows: readonly JsonObject[]): readonly Run[] {
   const runs: Array<{ readonly columns: readonly string[], readonly positions: number[] }> = []
   let last: readonly string[] = []
   for (const [position, row] of rows.entries()) {
@@ -171,8 +185,8 @@ export function planRowGroups (
   const named = groups.reduce((sum, { columns }) => sum + columns.length, 0)
   context.count(named + parts * groups.length, ['values'])
   return groups.map(({ columns, positions }) => {
-    // Rows of a parameter have no position.
-    const [position] = positions
+    // Rows of a parameter are not in `values`.
+    const [position = rows.length === 0 ? undefined : 0] = positions
     for (const column of columns) {
       const path = position === undefined ? ['values'] : ['values', position, column]
       context.nameStored(column, path)

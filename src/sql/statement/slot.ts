@@ -166,21 +166,20 @@ export function listJsonSlot (given: Given, type: Type, place: SlotPlace): Fragm
   })
 }
 
-/** A parameter with the values of a column in many rows, as an array. `rows`: their positions. */
+/** A parameter with the values of a column in many rows, as an array. `positions`: see rowsSlot. */
 export function arraySlot (
-  list: readonly Json[],
+  given: Given,
   type: Type,
-  { column, rows, delimiter }: {
+  { column, positions, delimiter }: {
     readonly column: string
-    readonly rows: readonly number[]
+    readonly positions: readonly number[]
     readonly delimiter: string
   }
 ): Fragment {
-  return written((_, refused) => {
-    const texts = list.map((value, i) => {
-      const text = write(value, type)
-      return isIssue(text) ? refuse(text, { place: { column, row: rows[i] }, refused }) : text
-    })
+  return written((values, refused) => {
+    const rows = valueOf(given, values) as readonly JsonObject[]
+    const texts = rows.map((row, i) =>
+      writeTyped(row[column] as Json, type, { place: { column, row: positions[i] ?? i }, refused }))
     return arrayText(texts, delimiter)
   }, { column, isArray: true })
 }
@@ -223,7 +222,7 @@ function writeOperand (
 /** A parameter with a value as it is: its text or its JSON. A value of the plan needs no slot. */
 export function plainSlot (given: Given, as: 'text' | 'json'): Fragment {
   const write: (value: Json) => string | null = as === 'text' ? textOf : writeJson
-  return given.position === undefined && given.references === undefined
+  return given.position === undefined && (given.references ?? []).length === 0
     ? parameter(write(given.value))
     : written(values => write(valueOf(given, values)))
 }

@@ -9,7 +9,7 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import type { JsonObject } from '../../json/parse.ts'
+import { readWhole } from '../../plan/document.ts'
 import type { Cell, RowGroup } from '../../plan/nodes.ts'
 import { cellOf, findReferences } from '../../plan/stored-values.ts'
 import type { StoredRows, TypedValues, WrittenField } from './typed-values.ts'
@@ -54,12 +54,15 @@ export function buildStoredRows (group: RowGroup, values: TypedValues): StoredRo
  * once. Undefined: there are other references, or a type has no name here.
  */
 function buildArrays (group: RowGroup, values: TypedValues): StoredRows | undefined {
-  const { columns, positions, rows: { value } } = group
-  const same = Array.isArray(value) ? findSame(group) : undefined
+  const { columns, positions, rows } = group
+  const parameter = readWhole(rows)?.parameter
+  // Rows of a named batch may be an upload, which is written while it arrives.
+  if (parameter !== undefined && parameter.isNested === undefined) return undefined
+  const same = parameter === undefined ? findSame(group) : new Map<string, Cell>()
   if (same === undefined) return undefined
+  const given = parameter ?? { value: rows.value }
   const own = columns.filter(column => !same.has(column))
-  const arrays = own.map(column =>
-    values.buildArray(value as readonly JsonObject[], column, positions))
+  const arrays = own.map(column => values.buildArray(given, column, positions))
   if (!arrays.every(array => array !== undefined)) return undefined
   const sources = arrays.length === 0
     ? [countTo(positions.length)]

@@ -205,9 +205,9 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
    * unnest takes arrays and composites apart. Undefined: the type has no name here.
    */
   buildArray (
-    objects: readonly JsonObject[],
+    rows: Given,
     column: string,
-    rows: readonly number[]
+    positions: readonly number[]
   ): { readonly array: Fragment, readonly cast?: Fragment } | undefined {
     const type = this.writtenType(column, { stored: true })
     const name = nameWritten(type)
@@ -216,8 +216,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     const base = baseOf(type)
     const isText = base.kind === 'array' || base.kind === 'composite' || base.kind === 'unknown'
     const delimiter = isText ? ',' : delimiterOf(base)
-    const list = objects.map(object => object[column] as Json)
-    const array = arraySlot(list, type, { column, rows, delimiter })
+    const array = arraySlot(rows, type, { column, positions, delimiter })
     return isText
       ? { array: sql`${array}::pg_catalog.text[]`, cast: sql`::${name}` }
       : { array: sql`${array}::${name}[]` }
