@@ -63,6 +63,7 @@ function fitArray (text: string, { element }: ArrayType): string | WriteIssue {
   // `[0:1]={1,2}`
   const start = text.indexOf('{')
   const body = text.slice(start).replaceAll(ELEMENTS, (raw, quoted: string | undefined) => {
+    if (NULL.test(raw)) return raw
     const part = (quoted ?? raw.trim()).replaceAll(ESCAPED, '$1')
     const fitting = fitText(part, element)
     if (fitting === part) return raw
@@ -73,6 +74,7 @@ function fitArray (text: string, { element }: ArrayType): string | WriteIssue {
   return lost ?? text.slice(0, start) + body
 }
 
+const NULL = /^null\s*$/i
 const ESCAPED = /\\([\s\S])/g
 
 /** A field with the comma after it. */

@@ -225,7 +225,10 @@ const cases: Readonly<Partial<Record<Name, readonly Case[]>>> = {
     ['1234', '! characters']
   ],
   'char(3)': [['"a"', 'a'], ['"a   "', '! characters']],
-  'varchar(3)[]': [['["a","bcde"]', '! characters 1'], ['"{abcd}"', '! characters']],
+  'varchar(3)[]': [
+    ['["a","bcde"]', '! characters 1'], ['"{abcd}"', '! characters'],
+    ['"{abc,NULL, null }"', '{abc,NULL, null }'], ['"{\\"null\\"}"', '! characters']
+  ],
   name: [['"a"', 'a'], [`"${long}"`, '! bytes']],
   char: [['"x"', 'x'], ['"xy"', '! bytes'], ['"ä"', '! bytes'], [String.raw`"\\101"`, '\\101']],
   date: [
