@@ -12,6 +12,8 @@ const schema = `
   create type box_of as (l jsonb[]);
   create table z (id int primary key, v jsonb, tx text, n numeric, span text);
   create table arrays (id int primary key, l jsonb[], jl json[], dl doc[], c box_of);
+  create table flags (id int primary key, b bool[], at timestamptz[], ch varchar(2)[],
+    words text[]);
   create table texts (id int primary key, nm name, ch char(4), b "char", tx text, raw bytea);
   create table counted (id int primary key, im interval minute, iv interval, price money,
     n numeric(8, 2), days daterange, dates date[]);
@@ -109,7 +111,27 @@ t.test('a JSON array is no dimension of an array of JSON', async t => {
   t.equal(elementOf(await post([z({ a: [] }), ...write('l', ['$z.v', []])])),
     String.raw`{"{\"a\": []}",[]}`)
   t.equal(elementOf(await post([z(3), ...write('l', '$z.*.v')])), '{3,5}')
+  t.equal(elementOf(await post([z([{ a: 1 }, [2]]), ...write('l', '$z.v')])),
+    String.raw`{"{\"a\": 1}",[2]}`)
+  t.equal(elementOf(await post([z([[1], 2]), ...write('l', '$z.v')])), 'value_invalid')
+  const from = op.insert('a', 'arrays', [{ id: 8, l: '{[1],2}' }], { returning: ['l'] })
+  t.equal(elementOf(await post([from, ...write('c', '$a')])), 'value_invalid')
   t.equal(elementOf(await post([z(3), ...write('l', ['$z.*.v'])])), '{{3,5}}')
+})
+
+t.test('an array is read into an array of another type like its elements', async t => {
+  const flags = op.insert('f', 'flags', [
+    { id: 1, b: [true, null, false], at: ['2026-01-01 10:00Z'], ch: '{ab,NULL, null }' }
+  ])
+  for (const [column, words] of [
+    ['b', ['true', null, 'false']],
+    ['at', ['2026-01-01T10:00:00+00:00']],
+    ['ch', ['ab', null, null]]
+  ] as const) {
+    const insert = op.insert('w', 'flags', [{ id: 2, words: `$f.${column}` }])
+    const { body, text } = await post([flags, insert])
+    t.same(body.data?.w[0].words, words, text)
+  }
 })
 
 const idsOf = ({ body }: Answer): unknown =>

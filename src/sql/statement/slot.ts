@@ -7,7 +7,7 @@ import { baseOf, type Type } from '../../catalogue/type.ts'
 import type { Failure } from '../../errors/catalogue.ts'
 import { fromDatabase } from '../../errors/postgres.ts'
 import { SqlState } from '../../errors/sqlstates.ts'
-import { isNested, textOf, writeJson, type Json, type JsonObject } from '../../json/parse.ts'
+import { isNested, isObject, textOf, writeJson, type Json, type JsonObject } from '../../json/parse.ts'
 import { replaceNumbers } from '../../plan/document.ts'
 import type { Given, ValuePath } from '../../plan/nodes.ts'
 import type { Parameter } from '../../plan/parameter.ts'
@@ -113,7 +113,8 @@ interface WriteContext {
 
 /** Writes a value of an earlier operation: the text of its JSON if that is one value. */
 function writeRead (value: Json, type: Type, context: WriteContext): string | null {
-  const { kind, ...base } = baseOf(type)
+  const base = baseOf(type)
+  const { kind } = base
   if ('fields' in base) {
     // Read without the fields, 5 is another value: only `interval minute` reads it as five minutes.
     const written = write(value, type)
@@ -121,8 +122,27 @@ function writeRead (value: Json, type: Type, context: WriteContext): string | nu
   }
   const isText = !isNested(value) && kind !== 'composite' &&
     (kind !== 'array' || value === null || typeof value === 'string') &&
-    !('form' in base && base.form === 'json')
-  return isText ? textOf(value) : writeTyped(value, type, context)
+    !isJson(base)
+  return isText ? textOf(value) : writeTyped(markElements(value, type), type, context)
+}
+
+/** Marks the elements of arrays of JSON: one that is an array is no dimension. */
+function markElements (value: Json, type: Type): Json {
+  const base = baseOf(type)
+  if (base.kind === 'array' && Array.isArray(value)) {
+    const { element } = base
+    return (value as readonly Json[]).map(item =>
+      isJson(baseOf(element)) ? copyElement(item) : markElements(item, element))
+  }
+  if (base.kind !== 'composite' || !isObject(value)) return value
+  return Object.fromEntries(Object.entries(value).map(([name, item]) => {
+    const attribute = base.attributes.get(name)
+    return [name, attribute === undefined ? item : markElements(item, attribute)]
+  }))
+}
+
+function isJson (base: Type): boolean {
+  return 'form' in base && base.form === 'json'
 }
 
 /** A part of a list: a list, of which the values are elements, or a single value. */

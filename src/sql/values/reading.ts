@@ -69,8 +69,12 @@ function readArray (from: ArrayType, to: ArrayType): Reading {
   const [source, target] = [baseOf(from.element), baseOf(to.element)]
   if (isJsonType(target)) return isJsonType(source) ? TEXT : JSON
   const reading = readingOf(source, target)
-  return reading.as === 'scalar' ? TEXT : reading
+  if (reading.as !== 'scalar') return reading
+  return source.kind === 'base' && OTHER_IN_JSON.has(source.oid) ? JSON : TEXT
 }
+
+/** boolean, timestamp and timestamptz, whose text in an array is not that in JSON. */
+const OTHER_IN_JSON: ReadonlySet<number> = new Set([16, 1114, 1184])
 
 /** Whether the JSON of a type is one value, whose text is that of the type. */
 export function isScalarType (type: Type): boolean {

@@ -113,14 +113,19 @@ export class TypedReferences {
   #listFor (list: Reference, type: Type, place: ReferencePlace): Fragment {
     const base = baseOf(type)
     if (base.kind === 'array') {
-      if (!isJsonType(baseOf(base.element))) return this.listOf(list, base.element, place)
-      const at = { ...place, path: [...place.path ?? [], 0] }
-      const issue = refusalAt(at, base.element, 'dimension')
-      return this.#refuseIf(FIRST_IS_ARRAY, this.#references.jsonOf(list), issue)
+      return isJsonType(baseOf(base.element))
+        ? this.#refuseDimension(this.#references.jsonOf(list), base.element, place)
+        : this.listOf(list, base.element, place)
     }
     return base.kind === 'base' && base.form === 'list'
       ? this.#references.jsonOf(list)
       : this.#refuse(isOneValue(base) ? 'list' : 'other', type, place)
+  }
+
+  /** A list for an array of JSON, in which PostgreSQL would take a first array for a dimension. */
+  #refuseDimension (list: Fragment, element: Type, place: ReferencePlace): Fragment {
+    const at = { ...place, path: [...place.path ?? [], 0] }
+    return this.#refuseIf(FIRST_IS_ARRAY, list, refusalAt(at, element, 'dimension'))
   }
 
   /**
@@ -193,7 +198,10 @@ export class TypedReferences {
     const isRead = names.every(name => {
       const attribute = type.attributes.get(name)
       if (attribute === undefined) return false
-      if (isJsonType(baseOf(attribute))) return true
+      const base = baseOf(attribute)
+      if (isJsonType(base)) return true
+      // The JSON of its first element would be taken for a dimension.
+      if (base.kind === 'array' && isJsonType(baseOf(base.element))) return false
       const { as } = readingOf(this.#references.sourceOf(reference, name)?.type, attribute)
       return as === 'text' || as === 'scalar'
     })
@@ -213,7 +221,9 @@ export class TypedReferences {
       const problem = base.kind === 'composite' ? 'json' : 'list'
       return this.#refuseIf(IS_NESTED, json, refusalAt(place, type, problem))
     }
-    const list = this.#checkElements(sql`v.value`, base.element, place)
+    const list = isJsonType(baseOf(base.element))
+      ? this.#refuseDimension(sql`v.value`, base.element, place)
+      : this.#checkElements(sql`v.value`, base.element, place)
     const kind = sql`pg_catalog.json_typeof(v.value)`
     return sql`(select case when ${kind} operator(pg_catalog.=) 'array' then ${list}
         when ${kind} operator(pg_catalog.=) any ('{object,number,boolean}')
