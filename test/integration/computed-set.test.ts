@@ -62,7 +62,7 @@ const seeds = `
   truncate t, twin;
   insert into t (${names}) values
     (1, 10, 20, 30, 12345678901234567890.1234567890, 100.00, 0.1, 'one', 's',
-      '{"a": 1, "name": "n", "inner": {"q": [1, 2]}, "5": 1, "word": 0}', '{"a":1}', '{1,2}',
+      '{"a": 1, "name": "n", "inner": {"q": [1, 2]}, "5": 1, "word": 0}', '{"a":{"c" : 1,"b":2,"b":3}}', '{1,2}',
       '{{1,2}}', '{a}', 1),
     (3, -1, 0, -30, -0.50, -0.01, 1e300, '', '', '["a", "word", "5"]', '[]', '{}', '{}', '{}',
       null);
@@ -83,6 +83,7 @@ const changes: ReadonlyArray<readonly [set: string, sql: string]> = [
   [
     '{"txt":{"$col":"j->>name"},"j":{"$col":"j->inner->q"},"key":{"$col":"j->inner->q->>1"}}',
     "txt = x.j->>'name', j = x.j->'inner'->'q', key = x.j->'inner'->'q'->>1"],
+  ['{"js":{"$col":"js->a"},"txt":{"$col":"js->a"}}', "js = x.js->'a', txt = x.js->'a'"],
   ['{"j":{"$merge":{"a":{"b":1},"n":1.10,"big":12345678901234567890.1234567890,"z":null,"":-0}}}',
     'j = coalesce(x.j, $$ {}$$) || $$ ' +
     '{"a":{"b":1},"n":1.10,"big":12345678901234567890.1234567890,"z":null,"":-0}$$'],

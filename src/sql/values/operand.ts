@@ -87,8 +87,10 @@ export function buildValue (operand: Single, context: OperandContext): Fragment 
     }
     case 'column': {
       const { path, of } = operand
-      if (of === 'source') return comparableValue(path, values.source)
-      return comparableValue(path, columns, of === 'row' ? columns.row : sql`excluded`)
+      // A path into json that is stored stays json.
+      const read = stored && joins === undefined ? columnValue : comparableValue
+      if (of === 'source') return read(path, values.source)
+      return read(path, columns, of === 'row' ? columns.row : sql`excluded`)
     }
   }
 }
