@@ -15,6 +15,10 @@ const schema = `
     (2, 1, 'two', '{3}', '{"k": [2]}', '1'),
     (3, null, 'k', null, null, null),
     (9, null, null, null, null, '{"b": 1, "b": 2}');
+  create table seen (id int, claims text default current_setting('request.jwt.claims'));
+  create function forget() returns trigger language plpgsql as $$ begin
+    perform set_config('request.jwt.claims', '', true); return null; end $$;
+  create trigger forget after insert on seen for each row execute function forget();
   create function twice(a int) returns int language sql as 'select 2 * a';
   create function twice(a text) returns text language sql as 'select a || a';`
 const { post, run, url } = await useService(t, {
@@ -47,6 +51,13 @@ const { post, run, url } = await useService(t, {
 const rollback = { headers: { prefer: 'tx=rollback' } }
 const read = (id: number, more = {}): object =>
   op.select('s', 't', { where: { id: { eq: id } }, ...more })
+
+t.test('each row is inserted with the claims of the token, whatever a trigger leaves', async t => {
+  const { body } = await post([op.insert('i', 'seen', [{ id: 1 }, { id: 2 }])])
+  const [first, second] = body.data.i
+  t.match(first.claims, /"role"/)
+  t.equal(second.claims, first.claims)
+})
 
 t.test('the service refuses what the rows of an operation show', async t => {
   const byKey = (...values: readonly object[]): object =>

@@ -102,11 +102,12 @@ export function buildParts (
   batch: CompiledBatch,
   connection: ConnectionFacts
 ): readonly Step[] {
-  const mustSetAgain = place < batch.count - 1 && statements.some(({ runsCode }) => runsCode)
-  return [
-    ...statements.map(statement => ({ statement, place, answer: 'part' }) as const),
-    ...mustSetAgain ? againSteps(batch, connection).map(step => ({ ...step, place })) : []
-  ]
+  const again = againSteps(batch, connection).map(step => ({ ...step, place }))
+  return statements.flatMap((statement, i): readonly Step[] => {
+    const isLast = place === batch.count - 1 && i === statements.length - 1
+    const part = { statement, place, answer: 'part' } as const
+    return statement.runsCode === true && !isLast ? [part, ...again] : [part]
+  })
 }
 
 /**
