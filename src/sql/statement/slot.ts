@@ -7,7 +7,14 @@ import { baseOf, type Type } from '../../catalogue/type.ts'
 import type { Failure } from '../../errors/catalogue.ts'
 import { fromDatabase } from '../../errors/postgres.ts'
 import { SqlState } from '../../errors/sqlstates.ts'
-import { isNested, isObject, textOf, writeJson, type Json, type JsonObject } from '../../json/parse.ts'
+import {
+  isNested,
+  isObject,
+  textOf,
+  writeJson,
+  type Json,
+  type JsonObject
+} from '../../json/parse.ts'
 import { replaceNumbers } from '../../plan/document.ts'
 import type { Given, ValuePath } from '../../plan/nodes.ts'
 import type { Parameter } from '../../plan/parameter.ts'
