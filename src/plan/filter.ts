@@ -36,6 +36,8 @@ interface FilterColumns {
 }
 
 interface FilterPlace extends ListPlace, FilterColumns {
+  /** Reads a column of the row that the whole filter is about, also inside `exists`. */
+  readonly readRow: ReadColumn
   /** The column or path that operands are compared with; undefined outside its conditions. */
   readonly column?: ColumnPath
   /** Whether the column belongs to the table of `exists`. */
@@ -55,8 +57,9 @@ export function planFilter (
 ): readonly Predicate[] {
   if (filter === undefined) return []
   const used = { conditions: 0, columns: new Set<string>() }
-  const read = columnsOf(context.table)
-  const place = { context, path, negated: false, minRows: 0, used, read, ...columns }
+  const { read = columnsOf(context.table), readSource } = columns
+  const place =
+    { context, path, negated: false, minRows: 0, used, read, readRow: read, readSource }
   const predicates = planMembers(filter as JsonObject, place)
   const { maxConditions } = context.batch.limits
   const name = `"${path.join('.')}"`
@@ -243,11 +246,10 @@ function planSingle (operand: Json, place: FilterPlace): Single {
       meets
     })
   }
-  return {
-    kind: 'column',
-    path: place.read(Object.values(operand)[0] as string, place),
-    of: has(operand, '$excluded') ? 'excluded' : 'row'
-  }
+  const [of, read] = has(operand, '$excluded')
+    ? ['excluded' as const, place.readRow]
+    : ['row' as const, place.read]
+  return { kind: 'column', path: read(Object.values(operand)[0] as string, place), of }
 }
 
 /** Plans a column of `from`. Adds an issue if there is no `from` (`read` is undefined). */

@@ -57,6 +57,10 @@ const seeds = `
 const inserts: ReadonlyArray<readonly [values: string, onConflict: string, sql: string]> = [
   ['[{"k":1}]', '{"columns":["k"],"do":"update"}',
     '(k) values (1) on conflict (k) do update set k = excluded.k'],
+  ['[{"k":1,"code":"x"}]', '{"columns":["k"],"do":"update","where":{"exists":{"table":"owned",' +
+    '"on":{"k":"k"},"where":{"owner":{"neq":{"$excluded":"code"}}}}}}',
+    `(k, code) values (1, 'x') on conflict (k) do update set code = excluded.code
+      where exists (select from owned o where o.k = x.k and o.owner <> excluded.code)`],
   ['[{"k":1,"j":{"deep":{"name":"x","list":[1.10,2]}}}]',
     '{"columns":["k"],"do":"update","set":{"note":{"$excluded":"j->deep->>name"},' +
     '"j":{"$excluded":"j->deep->list->0"}}}',

@@ -89,8 +89,14 @@ export function buildValue (operand: Single, context: OperandContext): Fragment 
       const { path, of } = operand
       // A path into json that is stored stays json.
       const read = stored && joins === undefined ? columnValue : comparableValue
-      if (of === 'source') return read(path, values.source)
-      return read(path, columns, of === 'row' ? columns.row : sql`excluded`)
+      switch (of) {
+        case 'row':
+          return read(path, columns)
+        case 'source':
+          return read(path, values.source)
+        case 'excluded':
+          return read(path, values.proposed, sql`excluded`)
+      }
     }
   }
 }

@@ -98,6 +98,8 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   /** The table whose columns the values meet. */
   readonly table: TableName
   readonly row: Fragment
+  /** The columns of the row proposed for insertion, also for values that meet another table. */
+  readonly proposed: RowColumns
   /** Whether clients see the plan of the statement, so it raises no errors of ours. */
   readonly explain: boolean
   readonly converter: JsonConverter
@@ -110,13 +112,15 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     table: TableName,
     references: References,
     needs: StatementNeeds,
-    row = sql`t`
+    row = sql`t`,
+    proposed?: RowColumns
   ) {
     // A table that a condition reads can have the name of the function.
     const call = table === needs.facts.call?.table ? needs.facts.call : undefined
     super(call === undefined ? needs.facts.findColumns(table) : NO_COLUMNS, needs)
     this.table = table
     this.row = row
+    this.proposed = proposed ?? this
     this.#call = call
     this.explain = needs.facts.explain
     this.#references = references
@@ -144,7 +148,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
 
   /** Builds values that meet columns of another table, whose row gets a name of its own. */
   ofTable (table: TableName): TypedValues {
-    return new TypedValues(table, this.#references, this.needs, this.needs.nameRow())
+    return new TypedValues(table, this.#references, this.needs, this.needs.nameRow(), this.proposed)
   }
 
   /** See CompileOptions. */
