@@ -13,7 +13,8 @@ const schema = `
   create table stock (sku text primary key, qty int, price numeric(8, 2), at timestamptz,
     due date, tags text[], data jsonb, note text);
   create table order_items (order_id int, sku text, qty int, price numeric(8, 2), tags text[],
-    data jsonb, wait interval, days int, primary key (order_id, sku));
+    data jsonb, wait interval, days int, raw json default '{"k": {"a": 1}}',
+    primary key (order_id, sku));
   insert into stock values
     ('apple', 10, 1.00, '2024-01-01T00:00:00Z', '2024-01-01', '{a}', '{"a": 1}', 'x'),
     ('fig', 20, 2.00, '2024-01-01T00:00:00Z', '2024-01-01', null, null, null),
@@ -42,6 +43,18 @@ const lines = { table: 'order_items', on, where: { order_id: { eq: 12 } } }
 const first = op.select('first', 'order_items', { where: { order_id: { eq: 13 } } })
 
 const changes: ReadonlyArray<readonly [operation: object, statement: string]> = [
+  [
+    {
+      op: 'update',
+      table: 'stock',
+      from: {
+        table: 'order_items', on: { data: 'raw->k' }, where: { order_id: { eq: 13 } }
+      },
+      set: { qty: 5 }
+    },
+    `update stock t set qty = 5 from order_items f
+      where t.data = (f.raw -> 'k')::jsonb and f.order_id = 13`
+  ],
   [
     {
       op: 'update',

@@ -22,7 +22,7 @@ import { sourceOf } from '../../plan/source.ts'
 import { raise } from '../statement/raised-error.ts'
 import { tableName } from '../statement/table.ts'
 import type { FindColumns, TableColumns } from '../values/column-types.ts'
-import { SOURCE_ROW, columnValue, typeOfOutput, type RowColumns } from '../values/column.ts'
+import { SOURCE_ROW, comparableValue, typeOfOutput, type RowColumns } from '../values/column.ts'
 import { typeOfCast } from '../values/sources.ts'
 import { expectFewRows } from '../values/typed-json.ts'
 import type { TypedValues, WrittenField } from '../values/typed-values.ts'
@@ -123,7 +123,7 @@ export function buildJoin (target: Target, values: TypedValues, word: Fragment):
 
 function buildOn ({ on }: Join, { row, source }: TypedValues): readonly Fragment[] {
   return on.map(([column, path]) =>
-    sql`${row}.${identifier(column)} = ${columnValue(path, source)}`
+    sql`${row}.${identifier(column)} = ${comparableValue(path, source)}`
   )
 }
 
