@@ -60,10 +60,10 @@ samples, and stands below the functions that called it.
 
 /** Why a figure may miss its goal. */
 export function describeMisses (): string {
-  return `Why goals are missed: with a round trip, load, proxy, contender and database still share
-the cores. The slower these are, the more processor time decides, and the less the round trips.
-PostgreSQL renders all rows as JSON, which costs it more than to return columns. Node parses and
-checks a language instead of one fixed form, and compiles more than 16 rows anew in each batch.`
+  return `Why goals are missed: load, proxy, contender and database share the cores. The slower
+these are, the more processor time decides, and the less the round trips. PostgreSQL renders all
+rows as JSON, which costs it more than to return columns. Node parses and checks a language instead
+of one fixed form.`
 }
 
 export function describeMethod ({ connections, slices, bulk }: BenchRecord): string {
