@@ -62,11 +62,14 @@ export function readTime (text: string, isOfDay: boolean): TimeText | undefined 
   const [clock = ''] = clocks
   return {
     digits: trimZeros(clock.split('.')[1] ?? '').length,
-    isMidnight: !/[1-9]/.test(clock),
+    // PostgreSQL adds twelve hours for PM, also to a day alone.
+    isMidnight: !/[1-9]/.test(clock) && !AFTERNOON.test(text),
     hasZone: zones.length > 0,
     hasDay
   }
 }
+
+const AFTERNOON = /pm(?![a-z])/i
 
 /** PostgreSQL stores this many digits of a second. */
 export const MAX_PRECISION = 6
