@@ -295,7 +295,7 @@ export function modifierHelp (node: PlanNode, place: ValuePlace): string | undef
 
 /** The name of a place in messages. `steps`: the path into its value. */
 export function placeName (
-  { column, row }: ValuePlace,
+  { column, row, member = column }: ValuePlace & { readonly member?: string | undefined },
   node: PlanNode,
   steps: ReadonlyArray<string | number> = []
 ): string {
@@ -303,8 +303,10 @@ export function placeName (
   if (node.kind === 'call' && node.args.some(([name]) => name === column)) {
     return `Argument "${column}"${inside}`
   }
-  const [rows, member] = sourceOf(node)?.kind === 'rows' ? ['from', 'member'] : ['values', 'column']
-  return `${row === undefined ? 'Column' : `Row ${row} of ${rows}, ${member}`} "${column}"${inside}`
+  if (row === undefined) return `Column "${column}"${inside}`
+  return sourceOf(node)?.kind === 'rows'
+    ? `Row ${row} of from, member "${member}"${inside}`
+    : `Row ${row} of values, column "${column}"${inside}`
 }
 
 /** Whether there is no function that the operation could call. */

@@ -53,10 +53,12 @@ export function pathOf (
   { column, row, isCompared = false, at }: SlotPlace
 ): Issue['path'] {
   if (at !== undefined) return [...at]
-  if (row !== undefined && node.kind === 'insert') return ['values', row, column]
+  const isOfRows = sourceOf(node)?.kind === 'rows'
+  if (row !== undefined && node.kind === 'insert' && !isOfRows) return ['values', row, column]
   if (node.kind === 'bulk_update') return pathInRows(node, { column, row, isCompared })
   if (node.kind === 'call') return ['args', column]
   const computed = assignmentsOf(node).find(assignment => assignment.column === column)
+  if (isOfRows && computed === undefined) return ['from', 'param']
   const modifier = modifierIn(computed)
   if (node.kind !== 'insert') return ['set', column, ...modifier]
   const isQuery = node.query?.set.includes(computed as never) === true

@@ -13,6 +13,8 @@ export interface RowMember {
   readonly name: string
   /** Its name in messages. */
   readonly column: string
+  /** The member of a row of a parameter, if that is not its column. */
+  readonly member?: string | undefined
   readonly type: Type
 }
 

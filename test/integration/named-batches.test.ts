@@ -363,6 +363,9 @@ const rowBatches = {
     },
     where: { qty: { gte: from('least') }, 'info->>a': { neq: from('more->>no') } }
   }, join({ sku: 'sku' }, { columns: [{ column: 'least', cast: 'numeric', as: 'price' }] }))),
+  rename: file({ sku: true, on: true }, update({ set: { due: from('on') } })),
+  count: file({ on: true }, copy({ qty: dollar('on') })),
+  clear: file({ on: true }, { id: 'd', op: 'delete', table: 'stock', ...join({ due: 'on' }) }),
   paths: file(
     line,
     op.select('some', 'stock', { where: { sku: { eq: 'apple' } }, answer: 'count' }),
@@ -500,6 +503,17 @@ t.test('rows of a parameter', { timeout: 120_000 }, async t => {
       code: 'value_invalid',
       op: 'u',
       message: 'Row 1 of from, member "sku": '
+    }],
+    ['rename', [{ sku: 'apple', on: '2026-03-05T10:00' }], 422, {
+      code: 'value_invalid',
+      path: ['set', 'due', '$from'],
+      message: 'Row 0 of from, member "on": '
+    }],
+    ['clear', [{ on: '2026-03-05T10:00' }], 422, {
+      code: 'value_invalid', path: ['from', 'param'], message: 'Row 0 of from, member "on": '
+    }],
+    ['count', [{ on: 1.5 }], 422, {
+      code: 'value_invalid', path: ['columns', 'qty'], message: 'Row 0 of from, member "on": '
     }],
     ['no_path', [{ qty: 1 }], 400, { op: 'l', committed: false }],
     ['one', [], 412, { code: 'expectation_failed', op: 's' }],

@@ -82,7 +82,7 @@ function buildSourceRows ({ fields, document }: RowsSource, values: TypedValues)
       return { name, column: path.column, as: 'value', stored: true, type: typeOfCast(type) }
     }
     const { path: { column, resultType }, as } = type
-    const field = { name, column, as, stored: true } as const
+    const field = { name, column, member: path.column, as, stored: true } as const
     if (resultType === 'column') return field
     return { ...field, type: typeOfCast(resultType === 'json' ? 'jsonb' : 'text') }
   })

@@ -35,6 +35,8 @@ export interface SlotPlace {
   readonly column: string
   /** The position of its row in `values`. */
   readonly row?: number | undefined
+  /** Its member in a row of a parameter. */
+  readonly member?: string | undefined
   /** It is one of several values of the column. */
   readonly isArray?: boolean
   /** It is the operand of a condition, or a key. */
@@ -298,8 +300,8 @@ export function rowsSlot (
       const list = valueOf(given, values) as readonly JsonObject[]
       const texts = writtenRows(list)
       if (texts !== undefined) return findText(texts, members)
-      return writeJson(list.map((row, i) => writeRow(row, members, ({ column }, issue) =>
-        refused.push({ column, row: positions[i] ?? i, issue }))))
+      return writeJson(list.map((row, i) => writeRow(row, members, ({ column, member }, issue) =>
+        refused.push({ column, member, row: positions[i] ?? i, issue }))))
     }
   }
   return parameter(written)

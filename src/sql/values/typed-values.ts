@@ -74,6 +74,7 @@ interface ValuePlace extends Pick<SlotPlace, 'row' | 'at'> {
 export interface WrittenField {
   readonly name: string
   readonly column: string
+  readonly member?: string | undefined
   readonly as: TypedAs | 'text'
   readonly stored: boolean
   /** Its type, if that is not the type of the column. */
@@ -273,9 +274,9 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     const given = readGiven(rows)
     if (given === undefined) return this.#buildReferringRows(rows, fields, positions)
     const members = fields.flatMap(field => {
-      const { name, column } = field
+      const { name, column, member } = field
       const type = this.#typeOfField(field)
-      return type === undefined ? [] : [{ name, column, type }]
+      return type === undefined ? [] : [{ name, column, member, type }]
     })
     return { json: rowsSlot(given, members, positions), boxed: new Set() }
   }
