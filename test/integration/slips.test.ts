@@ -217,7 +217,7 @@ t.test('an error of PostgreSQL has the names of the request', async t => {
     [{ columns: ['data->a', { fn: 'count' }] },
       'Column "data" must be in "group_by" or in an aggregate ("fn").'],
     [{ columns: ['data->a', { fn: 'count' }], order: [{ 'data->a': 'asc' }] },
-      'Every column of "columns" and "order" must be in "group_by" or in an aggregate ("fn").'],
+      'Column "data" must be in "group_by" or in an aggregate ("fn").'],
     // Messages that name everything already.
     [update({ id: { $col: 'name' } }),
       'column "id" is of type integer but expression is of type text'],
