@@ -145,6 +145,14 @@ const sameEncoding = sql`case when pg_catalog.current_setting('client_encoding')
   operator(pg_catalog.<>) 'UTF8' then ${raise('session', 1)} end`
 
 /**
+ * Sets the encoding before a session whose parameters are not ASCII, because they are read in it.
+ */
+export const encodingStatement: Statement = {
+  ...render(sql`select ${sameEncoding}, ${setting(sql`'client_encoding'`, sql`'UTF8'`)}`),
+  prepare: true
+}
+
+/**
  * Raises `reset` if the request id is gone: RESET ALL removes all settings that the startup message
  * does not have.
  */

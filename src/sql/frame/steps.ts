@@ -27,7 +27,7 @@ import {
   storeStatement,
   twoPhaseStatement
 } from './idempotency.ts'
-import { setRoleStatement } from './session.ts'
+import { encodingStatement, setRoleStatement } from './session.ts'
 
 /**
  * What a statement belongs to: the index of an operation; `session`: BEGIN or the session before
@@ -127,17 +127,25 @@ export function buildFinish (
   ]
 }
 
-/** Sets the session again. What fails belongs to the operation before. */
+/**
+ * Sets the session again. The encoding comes first if parameters are not ASCII, because they are
+ * read in it. What fails belongs to the operation before.
+ */
 function againSteps (
   { sessionAgain, workerSession }: CompiledBatch,
   connection: ConnectionFacts
 ): ReadonlyArray<Omit<Step, 'place'>> {
+  const again = sessionAgain(connection)
   const onWorkers = workerSession?.(connection) ?? []
+  const isAscii = again.parameters.every(text => typeof text === 'string' && ASCII.test(text))
   return [
+    ...isAscii ? [] : [{ statement: encodingStatement, answer: 'again' } as const],
     ...onWorkers.map(statement => ({ statement })),
-    { statement: sessionAgain(connection), answer: 'again' }
+    { statement: again, answer: 'again' }
   ]
 }
+
+const ASCII = /^[\0-\x7f]*$/
 
 /**
  * Stores the results as the login role. Deferred constraints were checked before: until PostgreSQL
