@@ -48,7 +48,7 @@ class ShapeReader {
   /** Where the reader is. */
   readonly #path: Array<string | number> = []
   #key = ''
-  /** Whether an operation contains something that excludes a shape, such as many rows. */
+  /** Whether an operation contains something that excludes a shape, such as many rows that are not one value. */
   #unsupported = false
 
   constructor (maxRows: number) {
@@ -91,9 +91,10 @@ class ShapeReader {
 
   /** Adds rows that a statement takes together as one value. */
   #addManyRows (rows: readonly Json[], keyed: boolean): void {
-    const [run, ...others] = rows.every(isObject) ? findRuns(rows) : []
-    this.#unsupported ||= keyed || rows.length > this.#maxRows || run === undefined ||
-      run.columns.length === 0 || others.length > 0 || writeJson(rows).includes('"$')
+    const isRead = !keyed && rows.length <= this.#maxRows && rows.every(isObject)
+    const [run, ...others] = isRead ? findRuns(rows) : []
+    this.#unsupported ||= run === undefined || run.columns.length === 0 || others.length > 0 ||
+      writeJson(rows).includes('"$')
     if (run !== undefined) this.#addValue(rows, `rows${JSON.stringify(run.columns)}`)
   }
 

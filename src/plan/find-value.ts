@@ -107,7 +107,7 @@ function rowsOf (
 ): readonly StoredRow[] {
   if (node.kind !== 'insert' && node.kind !== 'bulk_update') return []
   return node.groups.flatMap(group => readRows(group.rows, read).map((row, i) => {
-    // Rows of a parameter have no positions of their own.
+    // Rows that the plan does not contain have no positions of their own.
     const position = group.positions[i] ?? i
     if (!('fields' in group)) return { position, values: row }
     const named = group.fields.filter(field => !isLeftOut(field))

@@ -173,7 +173,7 @@ export interface OperationNode {
 
 /**
  * Rows of an insert that name the same columns; other columns take their defaults. `positions` are
- * the ascending positions of the rows in `values`.
+ * the ascending positions of the rows in `values`; none if the plan does not contain the rows.
  */
 export interface RowGroup {
   readonly columns: readonly string[]

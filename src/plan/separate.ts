@@ -52,7 +52,7 @@ export interface Sending {
 /** Rows that are sent one by one. */
 export interface SentRows {
   readonly rows: StoredJson
-  /** Their positions in `values`. Rows of a parameter have none. */
+  /** Their positions in `values`. Rows that the plan does not contain have none. */
   readonly positions: readonly number[]
   /** The values of each row, which are the first ones of the statement. */
   readonly fields: ReadonlyArray<Pick<RowField, 'name' | 'column'>>

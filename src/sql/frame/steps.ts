@@ -102,7 +102,9 @@ export function buildParts (
   batch: CompiledBatch,
   connection: ConnectionFacts
 ): readonly Step[] {
-  const again = againSteps(batch, connection).map(step => ({ ...step, place }))
+  const again = statements.some(({ runsCode }) => runsCode)
+    ? againSteps(batch, connection).map(step => ({ ...step, place }))
+    : []
   return statements.flatMap((statement, i): readonly Step[] => {
     const isLast = place === batch.count - 1 && i === statements.length - 1
     const part = { statement, place, answer: 'part' } as const

@@ -39,13 +39,13 @@ export function buildOperation (
   part: RowPart,
   context: StatementContext
 ): BuiltOperation {
-  const { separate, values } = context
+  const { separate, shared, values } = context
   if (node.kind === 'call' || node.kind === 'select') {
     return { ctes: [], rows: sql`(${buildRead(node, context)}) as r` }
   }
   const row = part === 'nothing'
     ? sql`null as row`
-    : separate ? jsonRow(values) : wholeRow(values)
+    : separate ? jsonRow(values, shared.length > 0) : wholeRow(values)
   if (node.kind === 'bulk_update' || (node.kind === 'insert' && node.groups.length > 1)) {
     const returned = part === 'columns'
       ? returnedColumns(node, values)

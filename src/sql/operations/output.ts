@@ -46,9 +46,10 @@ export function wholeRow ({ table, row }: TypedValues, name = 'row'): Fragment {
   return sql`${row}.*::${tableName(table)} as ${identifier(name)}`
 }
 
-/** The row of a table as `row`, and its JSON as `json`. */
-export function jsonRow (values: TypedValues): Fragment {
-  return sql`${wholeRow(values)}, pg_catalog.to_json(t.*::${tableName(values.table)}) as json`
+/** The JSON of a row of a table as `json`, and if it is read by others the row as `row`. */
+export function jsonRow (values: TypedValues, isRead: boolean): Fragment {
+  const json = sql`pg_catalog.to_json(${values.row}.*::${tableName(values.table)}) as json`
+  return isRead ? sql`${wholeRow(values)}, ${json}` : json
 }
 
 const AGGREGATES = { count: sql`count`, sum: sql`sum`, avg: sql`avg`, min: sql`min`, max: sql`max` }

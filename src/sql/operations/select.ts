@@ -28,9 +28,9 @@ export type Read = Query & Pick<SelectNode, 'output' | 'after' | 'lock'>
 
 export interface RowSource {
   readonly source: Fragment
-  /** The value `row` of a row, and other columns, if the operation returns whole rows. */
+  /** The value `row` of a row, if the operation returns whole rows. */
   readonly row: Fragment
-  /** Further columns beside the row or the output columns. */
+  /** Further columns, which nested reads need. */
   readonly more?: Fragment
   /** Further conditions. */
   readonly also?: readonly Fragment[]

@@ -24,7 +24,8 @@ function unitOf (text: string, character: number): number {
 }
 
 /**
- * A quoted column behind one of our aliases: of a table, new values, a row of NULLs or the output.
+ * A quoted column behind one of our aliases: of a table, new values, a row of NULLs, the output, or
+ * a computed column that is called once.
  */
 const COLUMN_AT_ERROR = new RegExp(
   String.raw`^\(*(?:\w+\((?:distinct )?\(*)?(?:(?:t\d*|x|n|o|c|excluded)\.)?` +

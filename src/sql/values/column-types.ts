@@ -115,14 +115,16 @@ interface TableRow extends TableName, Pick<TableColumns, 'inlines' | 'standsAlon
   readonly functions?: Readonly<Record<string, boolean>>
 }
 
-/** Bytes of a table and of a column. */
+/** Bytes of a table, of a column and of a function of its row. */
 const TABLE_BYTES = 1200
 const COLUMN_BYTES = 1000
+const FUNCTION_BYTES = 100
 
 /** The columns of tables. They are the same object until they change. */
 export class ColumnTypes extends CatalogueCache<TableColumns> {
   constructor () {
-    super(columns => TABLE_BYTES + COLUMN_BYTES * columns.size)
+    super(({ size, functions }) =>
+      TABLE_BYTES + COLUMN_BYTES * size + FUNCTION_BYTES * (functions?.size ?? 0))
   }
 
   /** Keeps the result of columnTypesQuery. Returns the tables that do not exist. */

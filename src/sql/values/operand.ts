@@ -88,7 +88,8 @@ export function buildValue (operand: Single, context: OperandContext): Fragment 
     case 'column': {
       const { path, of } = operand
       // A path into json that is stored stays json.
-      const read = stored && joins === undefined ? columnValue : comparableValue
+      const isCopied = stored && joins === undefined && as === 'value'
+      const read = isCopied ? columnValue : comparableValue
       switch (of) {
         case 'row':
           return read(path, columns)

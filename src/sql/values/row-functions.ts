@@ -21,9 +21,12 @@ const firstType = sql`case
     and f.provariadic operator(pg_catalog.<>) 0::pg_catalog.oid then f.provariadic
   else f.proargtypes[0] end`
 
-/** The functions that take a row of every table. PostgreSQL reads them once. */
+/** The functions that may take a row of every table, also as a domain. They are read once. */
 const functionsOfAnyRow = sql`array(select f.oid from pg_catalog.pg_proc as f
-  where ${needsOneArgument} and ${firstType} operator(pg_catalog.=) any (${ANY_ROW}))`
+  where ${needsOneArgument} and (${firstType} operator(pg_catalog.=) any (${ANY_ROW})
+    or (f.oid operator(pg_catalog.>=) ${FIRST_USER_OID} and exists (
+      select from pg_catalog.pg_type as y where y.oid operator(pg_catalog.=) ${firstType}
+        and y.typtype operator(pg_catalog.=) 'd'))))`
 
 /**
  * Builds an expression for the relation `c`: a JSON object with the names of the functions that
@@ -53,9 +56,6 @@ export const functionsOfRow: Fragment = sql`(
         union all
         select f.oid from pg_catalog.pg_proc as f
           where f.oid operator(pg_catalog.>=) ${FIRST_USER_OID} and ${needsOneArgument}
-            and (${firstType} operator(pg_catalog.=) any (array(select r.oid from r))
-              or exists (select from pg_catalog.pg_type as y
-                where y.oid operator(pg_catalog.=) ${firstType}
-                  and y.typtype operator(pg_catalog.=) 'd'))
+            and ${firstType} operator(pg_catalog.=) any (array(select r.oid from r))
       ) as o (oid) join pg_catalog.pg_proc as f on f.oid operator(pg_catalog.=) o.oid
       group by f.proname) as n)`

@@ -214,8 +214,12 @@ export class TypedReferences {
       if (isJsonType(base)) return true
       // The JSON of its first element would be taken for a dimension.
       if (base.kind === 'array' && isJsonType(baseOf(base.element))) return false
-      const { as } = readingOf(this.#references.sourceOf(reference, name)?.type, attribute)
-      return as === 'text' || as === 'scalar'
+      const source = this.#references.sourceOf(reference, name)?.type
+      const { as } = readingOf(source, attribute)
+      const from = source && baseOf(source)
+      // The elements of some arrays have another text in JSON, as which the row is read.
+      return as === 'text' || as === 'scalar' ||
+        (as === 'json' && from?.kind === 'array' && isScalarType(from.element))
     })
     return isRead ? { as: 'json' } : { as: 'refused', problem: 'other' }
   }
