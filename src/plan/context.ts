@@ -173,14 +173,6 @@ export class PlanContext {
     )
   }
 
-  /**
-   * Counts references. One in a row counts half: in many rows it adds nothing to the text of the
-   * SQL.
-   */
-  #countReferences (references: number, path: Path): void {
-    this.count(path[0] === 'values' ? references / 2 : references, path)
-  }
-
   /** Records that a table is named. */
   nameTable (table: TableName, path: Path): void {
     this.#addName({ table, column: undefined, isStored: false, path })
@@ -232,7 +224,6 @@ export class PlanContext {
   resolveString (text: string, path: Path, minRows: number): string | Reference {
     const parsed = this.parseString(text, path)
     if (parsed.kind !== 'reference') return parsed.kind === 'data' ? parsed.text : text
-    this.#countReferences(1, path)
     if (parsed.parameter !== undefined) {
       const problem = findParameterProblem(parsed.parameter, minRows)
       if (problem !== undefined) this.addIssue('reference_malformed', path, `"${text}" ${problem}`)
@@ -255,7 +246,6 @@ export class PlanContext {
    * that does not name a column of one row.
    */
   resolveFirst (texts: readonly string[], path: Path): Reference {
-    this.#countReferences(texts.length, path)
     const key = JSON.stringify(texts)
     const known = this.#firsts.get(key)
     if (known !== undefined) return known

@@ -2,8 +2,9 @@
  * Plans one operation. Each kind of operation has a planner, which reads the members of that kind.
  */
 import { FunctionText, TableText } from '../../schemas/filter.ts'
+import { referenceAttempt } from '../../schemas/operand.ts'
 import { maxDepth, operationId, type Lock, type OperationKind } from '../../schemas/operation.ts'
-import { findPath, has, isNested, type Json, type JsonObject } from '../json/parse.ts'
+import { findPath, has, isNested, isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { planCall } from './call.ts'
 import { checkSchema } from './check/check-schema.ts'
 import {
@@ -14,7 +15,7 @@ import {
   requireMember,
   type Members
 } from './check/members.ts'
-import type { PlanContext } from './context.ts'
+import type { Place, PlanContext } from './context.ts'
 import { flattenConditions, planFilter } from './filter.ts'
 import { planKeyRows } from './key-rows.ts'
 import { planName, planTable, readPath } from './name.ts'
@@ -70,6 +71,10 @@ export function planOperation (context: PlanContext): PlanNode | undefined {
     )
   }
   if (kind === undefined) return undefined
+  for (const [name, value] of Object.entries(operation)) {
+    const parts = name === 'values' ? PARTS_IN_ROWS : 1
+    countReferences(value, parts, { context, path: [name] })
+  }
   const members = checkMembers(kind, context)
   const common = {
     index,
@@ -81,6 +86,21 @@ export function planOperation (context: PlanContext): PlanNode | undefined {
   }
   const node = planners[kind](members as never, common, context)
   return table === undefined ? undefined : node
+}
+
+/** A reference in a row counts half: in many rows it adds nothing to the text of the SQL. */
+const PARTS_IN_ROWS = 0.5
+
+/** Counts each reference of a member, also inside stored JSON, as this number of parts. */
+function countReferences (value: Json, parts: number, place: Place): void {
+  if (typeof value === 'string') {
+    if (referenceAttempt.test(value)) place.context.count(parts, place.path)
+  } else if (Array.isArray(value)) {
+    // By index and by for-in, which create no objects for many thousand values.
+    for (let i = 0; i < value.length; i++) countReferences(value[i] as Json, parts, place)
+  } else if (isObject(value)) {
+    for (const key in value) countReferences(value[key] as Json, parts, place)
+  }
 }
 
 /** Replaces an invalid table, so that the issues of the other members are found as well. */

@@ -187,7 +187,8 @@ function checkArray (schema: TSchema, value: readonly Json[], place: SchemaPlace
   // of the time.
   for (let i = 0; i < value.length; i++) {
     const item = value[i] as Json
-    if (isPlain(item) && accepted.has(isNumber(item) ? 'number' : typeof item)) continue
+    const isSimple = isPlain(item) || (typeof item === 'string' && item.startsWith('$$'))
+    if (isSimple && accepted.has(isNumber(item) ? 'number' : typeof item)) continue
     valid = check(items, item, within(place, i)) && valid
   }
   return valid
