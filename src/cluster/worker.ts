@@ -40,8 +40,13 @@ export async function receiveBatches (config: AppOptions['config']): Promise<Bat
   let opened: BatchSet | undefined
   self().on('message', (message: ToWorker) => {
     if (message.type !== 'batches') return
-    opened?.replace(message.files)
-    resolve(opened ??= openBatchSet(config, message.files))
+    if (opened !== undefined) return opened.replace(message.files)
+    // A fault of the files is one of the start.
+    const open = async (): Promise<BatchSet> => {
+      opened = openBatchSet(config, message.files)
+      return opened
+    }
+    resolve(open())
   })
   self().once('disconnect', () => reject(new Error('the primary process has ended')))
   const [batches] = await Promise.all([promise, send({ type: 'starting' })])

@@ -117,8 +117,11 @@ const SUPPORTED: ReadonlyArray<
     text => /^(?:parentbased_)?(?:always_on|always_off|traceidratio)$/.test(text),
     'a sampler such as parentbased_traceidratio'
   ],
-  [['OTEL_TRACES_SAMPLER_ARG'], text => /^(?:0?\.\d+|[01](?:\.0*)?)$/.test(text),
-    'a number from 0 to 1']
+  [
+    ['OTEL_TRACES_SAMPLER_ARG'],
+    text => text.trim() !== '' && Number(text) >= 0 && Number(text) <= 1,
+    'a number from 0 to 1'
+  ]
 ]
 
 /** `given` contains the variables that are set. Problems are one line each, without secrets. */

@@ -11,7 +11,7 @@ import { classOf, isValueError, SqlState } from './sqlstates.ts'
 
 type ErrorOrigin = Pick<DatabaseError, 'code' | 'routine' | 'position'>
 
-/** HTTP status by SQLSTATE. A code that is not listed has the status of its class. */
+/** HTTP status by SQLSTATE. */
 const statuses: ReadonlyMap<string, number> = new Map([
   [SqlState.serialization_failure, 409],
   [SqlState.deadlock_detected, 409],
@@ -31,8 +31,11 @@ const statuses: ReadonlyMap<string, number> = new Map([
   [SqlState.object_not_in_prerequisite_state, 400],
   // temp_file_limit is exceeded: the same request would exceed it again.
   [SqlState.configuration_limit_exceeded, 400],
-  [SqlState.query_canceled, 504],
-  // Classes. One that is not listed has status 500.
+  [SqlState.query_canceled, 504]
+])
+
+/** HTTP status of a class, by its general condition, for codes that are not listed. */
+const classStatuses: ReadonlyMap<string, number> = new Map([
   [SqlState.data_exception, 400],
   [SqlState.invalid_authorization_specification, 403],
   [SqlState.invalid_grantor, 403],
@@ -175,7 +178,7 @@ function statusOf (error: ErrorOrigin, anonymous = false): number {
     (missingOperator.has(routine) || position !== undefined)) return 400
   if (code === SqlState.insufficient_privilege && anonymous) return 401
   if (/^PT[45]\d\d$/.test(code)) return Number(code.slice(2))
-  return statuses.get(code) ?? statuses.get(classOf(code)) ?? 500
+  return statuses.get(code) ?? classStatuses.get(classOf(code)) ?? 500
 }
 
 function messageOf (

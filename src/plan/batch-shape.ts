@@ -48,7 +48,7 @@ class ShapeReader {
   /** Where the reader is. */
   readonly #path: Array<string | number> = []
   #key = ''
-  /** Whether an operation contains something that excludes a shape, such as many rows that are not one value. */
+  /** Whether an operation excludes a shape, such as many rows that are not one value. */
   #unsupported = false
 
   constructor (maxRows: number) {

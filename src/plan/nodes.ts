@@ -66,7 +66,7 @@ export interface JsonDocument {
 /** One stored value: a literal, a reference, or JSON that contains references. */
 export type Cell = Literal | Reference | JsonDocument
 
-/** Rows: a list of objects of columns, or as a whole the reference to a parameter with the rows. */
+/** Rows: a list of objects of columns, or as a whole the reference to a value of the batch. */
 export interface StoredJson extends JsonDocument {
   /** Whether a statement takes the rows together, as arrays or JSON, and not one by one. */
   readonly inBulk: boolean

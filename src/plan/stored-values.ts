@@ -67,7 +67,7 @@ function planObjects (
       : placeholderOf(references.push(referToValue(position, isNested(value))) - 1)
   }
   const inBulk = objects.length > MAX_CELL_ROWS
-  // Values of many rows have no slots.
+  // Only all of many rows together have a slot; see readRows.
   if (inBulk && !writeJson(objects).includes('"$')) return storeData(objects)
   const value = objects.map((object, i) =>
     Object.fromEntries(Object.entries(object).map(([column, value], member) =>

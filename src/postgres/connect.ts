@@ -27,6 +27,7 @@ export async function connectSocket (
   tls: DatabaseTls,
   { timeoutMs, signal }: ConnectOptions
 ): Promise<Socket> {
+  const end = performance.now() + timeoutMs
   try {
     // libpq does not encrypt Unix sockets either: no network can be listened to.
     const context = 'path' in host ? undefined : await readCredentials(tls, timeoutMs)
@@ -47,7 +48,8 @@ export async function connectSocket (
     // Between two awaited steps nothing else listens, and an unhandled `error` ends the process.
     plain.on('error', ignore)
     const late = new Error(`no answer within ${Math.round(timeoutMs)} ms`)
-    return await limitTime(open(), { socket: plain, timeoutMs, late, signal })
+    const remaining = Math.max(1, end - performance.now())
+    return await limitTime(open(), { socket: plain, timeoutMs: remaining, late, signal })
       .catch((error: unknown) => {
         plain.destroy()
         throw error
@@ -68,7 +70,7 @@ function describeError (error: unknown): string {
 
 interface TimeLimit extends ConnectOptions {
   readonly socket: { destroy(): unknown }
-  /** The error after that. */
+  /** The error after `timeoutMs`, and when `signal` is aborted. */
   readonly late: Error
 }
 
@@ -80,11 +82,18 @@ export function limitTime<Result> (
   work: Promise<Result>,
   { socket, timeoutMs, late, signal }: TimeLimit
 ): Promise<Result> {
-  const timeout = AbortSignal.timeout(Math.ceil(timeoutMs))
-  const limit = signal === undefined ? timeout : AbortSignal.any([signal, timeout])
-  const giveUp = (): unknown => socket.destroy()
-  limit.addEventListener('abort', giveUp)
+  let gaveUp = false
+  const giveUp = (): void => {
+    gaveUp = true
+    socket.destroy()
+  }
+  // Not AbortSignal.timeout: its timer would stay until it fires.
+  const timer = setTimeout(giveUp, timeoutMs)
+  signal?.addEventListener('abort', giveUp)
   return work.catch((error: unknown) => {
-    throw limit.aborted ? late : error
-  }).finally(() => limit.removeEventListener('abort', giveUp))
+    throw gaveUp ? late : error
+  }).finally(() => {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', giveUp)
+  })
 }

@@ -57,7 +57,8 @@ const rows: readonly Row[] = [
   ['PT000', 500, 'PT000'], ['23000', 500, 'integrity_constraint_violation'],
   ['25001', 500, 'active_sql_transaction'], ['25P02', 500, 'in_failed_sql_transaction'],
   ['40000', 500, 'transaction_rollback'], ['40003', 500, 'statement_completion_unknown'],
-  ['55000', 400, 'object_not_in_prerequisite_state'], ['57000', 500, 'operator_intervention'],
+  ['55000', 400, 'object_not_in_prerequisite_state'], ['55006', 500, 'object_in_use'],
+  ['57000', 500, 'operator_intervention'],
   ['57P04', 500, 'database_dropped'], ['57P05', 500, 'idle_session_timeout'],
   ['58030', 500, 'io_error'], ['XX000', 500, 'internal_error'], ['F0000', 500, 'config_file_error'],
   ['01000', 500, 'warning'], ['ZZ999', 500, 'ZZ999']
