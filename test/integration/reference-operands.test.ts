@@ -10,10 +10,11 @@ const long = 'x'.repeat(63)
 const schema = `
   create domain doc as jsonb check (value <> '13');
   create type box_of as (l jsonb[]);
+  create type owned as (b text[], n int);
   create table z (id int primary key, v jsonb, tx text, n numeric, span text);
   create table arrays (id int primary key, l jsonb[], jl json[], dl doc[], c box_of);
   create table flags (id int primary key, b bool[], at timestamptz[], ch varchar(2)[],
-    words text[]);
+    words text[], own owned);
   create table texts (id int primary key, nm name, ch char(4), b "char", tx text, raw bytea);
   create table counted (id int primary key, im interval minute, iv interval, price money,
     n numeric(8, 2), days daterange, dates date[]);
@@ -132,6 +133,9 @@ t.test('an array is read into an array of another type like its elements', async
     const { body, text } = await post([flags, insert])
     t.same(body.data?.w[0].words, words, text)
   }
+  const of = op.insert('f', 'flags', [{ id: 1, b: [true, null] }], { returning: ['b'] })
+  const { body, text } = await post([of, op.insert('w', 'flags', [{ id: 2, own: '$f' }])])
+  t.same(body.data?.w[0].own, { b: ['true', null], n: null }, text)
 })
 
 t.test('a numeric without a fraction is an integer', async t => {

@@ -123,8 +123,8 @@ const FUNCTION_BYTES = 100
 /** The columns of tables. They are the same object until they change. */
 export class ColumnTypes extends CatalogueCache<TableColumns> {
   constructor () {
-    super(({ size, functions }) =>
-      TABLE_BYTES + COLUMN_BYTES * size + FUNCTION_BYTES * (functions?.size ?? 0))
+    super(({ size, functions }) => TABLE_BYTES + COLUMN_BYTES * size +
+      FUNCTION_BYTES * (functions as ReadonlyMap<string, boolean>).size)
   }
 
   /** Keeps the result of columnTypesQuery. Returns the tables that do not exist. */
