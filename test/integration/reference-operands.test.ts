@@ -115,8 +115,10 @@ t.test('a JSON array is no dimension of an array of JSON', async t => {
   t.equal(elementOf(await post([z([{ a: 1 }, [2]]), ...write('l', '$z.v')])),
     String.raw`{"{\"a\": 1}",[2]}`)
   t.equal(elementOf(await post([z([[1], 2]), ...write('l', '$z.v')])), 'value_invalid')
-  const from = op.insert('a', 'arrays', [{ id: 8, l: '{[1],2}' }], { returning: ['l'] })
-  t.equal(elementOf(await post([from, ...write('c', '$a')])), 'value_invalid')
+  for (const returning of [['l'], ['l', 'id']]) {
+    const from = op.insert('a', 'arrays', [{ id: 8, l: '{[1],2}' }], { returning })
+    t.equal(elementOf(await post([from, ...write('c', '$a')])), 'value_invalid')
+  }
   t.equal(elementOf(await post([z(3), ...write('l', ['$z.*.v'])])), '{{3,5}}')
 })
 
