@@ -228,17 +228,20 @@ t.test('a column of many rows has the JSON null, rows and results', jsonNull, as
 })
 
 t.test('an update of many rows removes a key that an earlier operation returned', async t => {
-  const rows = Array.from({ length: 18 }, (_, i) => ({ id: 7100 + i, data: { a: i, b: i } }))
-  const { text, body } = await post([
-    readRow('some', 1),
-    op.insert('new', 'targets', rows, { returning: [] }),
-    op.update('it', 'targets', {
-      key: ['id'],
-      values: rows.map(({ id }) => ({ id, data: { $remove: '$some.0.txt' } })),
-      returning: ['data']
-    })
-  ])
-  t.same(body.data?.it, rows.map(({ data: { b } }) => ({ data: { b } })), text)
+  for (const length of [2, 18]) {
+    const rows = Array.from({ length }, (_, i) =>
+      ({ id: 7100 + 20 * length + i, data: { a: i, b: i } }))
+    const { text, body } = await post([
+      readRow('some', 1),
+      op.insert('new', 'targets', rows, { returning: [] }),
+      op.update('it', 'targets', {
+        key: ['id'],
+        values: rows.map(({ id }) => ({ id, data: { $remove: '$some.0.txt' } })),
+        returning: ['data']
+      })
+    ])
+    t.same(body.data?.it, rows.map(({ data: { b } }) => ({ data: { b } })), text)
+  }
 })
 
 t.test('the error of `$first` names every operation, or the column', async t => {

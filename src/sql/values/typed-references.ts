@@ -61,7 +61,7 @@ export class TypedReferences {
 
   #isNumeric (reference: Reference): boolean {
     return allOf(reference).some(one => {
-      const type = isValue(one) ? this.#references.sourceOf(one)?.type : undefined
+      const type = this.#references.sourceOf(one)?.type
       return type !== undefined && baseOf(type).oid === TypeOid.numeric
     })
   }

@@ -37,6 +37,9 @@ t.test('the error lists the failure of every address', async t => {
       ].join('; ')
     }$`)
   })
+  await t.rejects(openAny('', 'host=/nowhere'), {
+    message: /: \/nowhere\/\.s\.PGSQL\.5432: connect ENOENT /
+  })
 })
 
 t.test('the connect timeout is shared among the hosts', async t => {
