@@ -53,12 +53,11 @@ export function pathOf (
   { column, row, isCompared = false, at }: SlotPlace
 ): Issue['path'] {
   if (at !== undefined) return [...at]
-  const isOfRows = sourceOf(node)?.kind === 'rows'
-  if (row !== undefined && node.kind === 'insert' && !isOfRows) return ['values', row, column]
+  if (row !== undefined && node.kind === 'insert') return ['values', row, column]
   if (node.kind === 'bulk_update') return pathInRows(node, { column, row, isCompared })
   if (node.kind === 'call') return ['args', column]
   const computed = assignmentsOf(node).find(assignment => assignment.column === column)
-  if (isOfRows && computed === undefined) return ['from', 'param']
+  if (computed === undefined && sourceOf(node)?.kind === 'rows') return ['from', 'param']
   const modifier = modifierIn(computed)
   if (node.kind !== 'insert') return ['set', column, ...modifier]
   const isQuery = node.query?.set.includes(computed as never) === true

@@ -513,7 +513,7 @@ t.test('rows of a parameter', { timeout: 120_000 }, async t => {
       code: 'value_invalid', path: ['from', 'param'], message: 'Row 0 of from, member "on": '
     }],
     ['count', [{ on: 1.5 }], 422, {
-      code: 'value_invalid', path: ['columns', 'qty'], message: 'Row 0 of from, member "on": '
+      code: 'value_invalid', path: ['values', 0, 'qty'], message: 'Row 0 of from, member "on": '
     }],
     ['no_path', [{ qty: 1 }], 400, { op: 'l', committed: false }],
     ['one', [], 412, { code: 'expectation_failed', op: 's' }],

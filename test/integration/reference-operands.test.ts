@@ -140,14 +140,6 @@ t.test('an array is read into an array of another type like its elements', async
   t.same(body.data?.w[0].own, { b: ['true', null], n: null }, text)
 })
 
-t.test('a numeric without a fraction is an integer', async t => {
-  for (const [n, expected] of [[2, 2], [2.5, 'invalid_text_representation']] as const) {
-    const counted = op.insert('c', 'counted', [{ id: 9, n }])
-    const { body } = await post([counted, op.insert('z', 'z', [{ id: '$c.n' }])])
-    t.equal(body.error?.code ?? body.data.z[0].id, expected)
-  }
-})
-
 const idsOf = ({ body }: Answer): unknown =>
   body.error?.code ?? body.data.s.map(({ id }: { readonly id: number }) => id)
 

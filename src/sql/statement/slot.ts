@@ -124,8 +124,7 @@ interface WriteContext {
 function writeRead (value: Json, type: Type, context: WriteContext): string | null {
   const base = baseOf(type)
   const { kind } = base
-  // 2.00 is an integer.
-  if ('fields' in base || ('form' in base && base.form === 'integer')) {
+  if ('fields' in base) {
     // Read without the fields, 5 is another value: only `interval minute` reads it as five minutes.
     const written = write(value, type)
     if (!isIssue(written)) return written

@@ -2,7 +2,6 @@
  * Builds the values of references for the types that they meet, exactly or not at all. What can be
  * refused by the types of both ends is refused before the batch is sent.
  */
-import { TypeOid } from '../../catalogue/built-in.ts'
 import { baseOf, type Type } from '../../catalogue/type.ts'
 import { sql, type Fragment } from '../../fragment/fragment.ts'
 import type { Reference } from '../../plan/nodes.ts'
@@ -50,20 +49,9 @@ export class TypedReferences {
     })
   }
 
-  /** A value as a text that a type reads. An integer reads a numeric without zeros at its end. */
+  /** A value as a text that a type reads. */
   textOf (reference: Reference, type: Type, place: ReferencePlace): Fragment {
-    const text = textOfJson(this.jsonOf(reference, type, place))
-    const base = baseOf(type)
-    return base.kind === 'base' && base.form === 'integer' && this.#isNumeric(reference)
-      ? sql`pg_catalog.trim_scale(${text}::pg_catalog.numeric)::pg_catalog.text`
-      : text
-  }
-
-  #isNumeric (reference: Reference): boolean {
-    return allOf(reference).some(one => {
-      const type = this.#references.sourceOf(one)?.type
-      return type !== undefined && baseOf(type).oid === TypeOid.numeric
-    })
+    return textOfJson(this.jsonOf(reference, type, place))
   }
 
   /** A value as JSON that PostgreSQL converts to a type. */
