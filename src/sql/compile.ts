@@ -67,6 +67,7 @@ export function compile (
   const sources = findSources(plan, findColumns)
   const separate = explain || plain ? NONE : findSeparate(plan, options)
   const earlier = { results, sources, separate }
+  const names = Map.groupBy(plan.names, ({ index }) => index)
   // What an operation shares is known when those that read it have been compiled.
   return operations.toReversed().map(planned => {
     const uses = plan.referenceUses.get(planned.index) ?? []
@@ -81,7 +82,7 @@ export function compile (
       requirements: plan.requirements.get(node.index),
       ...createBuilders(node, earlier, facts),
       separate: separate.has(node.index),
-      runsCode: canRunCode(node, plan, options),
+      runsCode: canRunCode(node, names.get(node.index) ?? [], options),
       operations: operations.length
     })
     if (explain) return explainOperation({ ...node, when: [] }, { ...contextOf(node), ...ALONE })
