@@ -86,13 +86,9 @@ export function buildOperations (
   batch: CompiledBatch,
   connection: ConnectionFacts
 ): readonly Step[] {
-  const again = runsCode(batch) ? againSteps(batch, connection) : []
-  return batch.operations().flatMap((statement, place): readonly Step[] => [
-    { statement, place, answer: 'operation' },
-    ...statement.runsCode === true && place < batch.count - 1
-      ? again.map(step => ({ ...step, place }))
-      : []
-  ])
+  const steps = batch.operations().map((statement, place) =>
+    ({ statement, place, answer: 'operation' }) as const)
+  return withSessions(steps, true, () => againSteps(batch, connection))
 }
 
 /** Returns the steps of one operation, which is sent alone. */
@@ -102,13 +98,24 @@ export function buildParts (
   batch: CompiledBatch,
   connection: ConnectionFacts
 ): readonly Step[] {
-  const again = statements.some(({ runsCode }) => runsCode)
-    ? againSteps(batch, connection).map(step => ({ ...step, place }))
-    : []
-  return statements.flatMap((statement, i): readonly Step[] => {
-    const isLast = place === batch.count - 1 && i === statements.length - 1
-    const part = { statement, place, answer: 'part' } as const
-    return statement.runsCode === true && !isLast ? [part, ...again] : [part]
+  const steps = statements.map(statement => ({ statement, place, answer: 'part' }) as const)
+  return withSessions(steps, place === batch.count - 1, () => againSteps(batch, connection))
+}
+
+/** Sets the session again after each step that can run code. `isEnd`: not after the last one. */
+function withSessions (
+  steps: readonly Step[],
+  isEnd: boolean,
+  createAgain: () => ReadonlyArray<Omit<Step, 'place'>>
+): readonly Step[] {
+  if (!steps.some(({ statement }) => statement.runsCode)) return steps
+  const again = createAgain()
+  return steps.flatMap((step, i) => {
+    const isLast = isEnd && i === steps.length - 1
+    const { statement, place } = step
+    return statement.runsCode === true && !isLast
+      ? [step, ...again.map(one => ({ ...one, place }))]
+      : [step]
   })
 }
 
