@@ -12,6 +12,7 @@ export const FIRST_READ_OID = 10_000
 
 /** OIDs of types that are treated in a special way. */
 export const TypeOid = {
+  bool: 16,
   box: 603,
   int4: 23,
   json: 114,

@@ -161,6 +161,11 @@ export function copyElement (value: Json): Json {
   return copyAs(elements, value)
 }
 
+/** Copies a list whose items are elements of an array; see copyElement. */
+export function copyElements (value: Json): Json {
+  return isList(value) ? value.map(copyElement) : value
+}
+
 /** Copies a list as a dimension of an array. In an array of JSON, a list in it is an element. */
 export function copyDimension (value: Json): Json {
   return copyAs(dimensions, value)

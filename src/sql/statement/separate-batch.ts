@@ -8,7 +8,7 @@ import type { PlanNode, Reference, TableName } from '../../plan/nodes.ts'
 import type { Plan } from '../../plan/plan.ts'
 import { isList } from '../../plan/reference.ts'
 import type { SentRows, SeparatePlan, SeparateStatement, Sending } from '../../plan/separate.ts'
-import { copyElement } from '../../values/write.ts'
+import { copyElement, copyElements } from '../../values/write.ts'
 import { jsonOf, ReadValue, type Values } from './slot.ts'
 import {
   fillStatement,
@@ -163,11 +163,6 @@ export class SeparateBatch {
     const { fields } = sent as SentRows
     return [this.#fillWith(statement, [...fields, ...inputs].map(() => null))]
   }
-}
-
-/** Copies a list whose items are elements of an array; see copyElement. */
-function copyElements (value: Json): Json {
-  return Array.isArray(value) ? (value as readonly Json[]).map(copyElement) : value
 }
 
 /** The text by which two keys are the same. */

@@ -27,7 +27,7 @@ import {
   type WrittenRows
 } from '../../values/rows.ts'
 import type { WriteIssue } from '../../values/issue.ts'
-import { copyDimension, copyElement, isIssue, write } from '../../values/write.ts'
+import { copyDimension, copyElement, copyElements, isIssue, write } from '../../values/write.ts'
 import { writeMixed } from '../../values/write-mixed.ts'
 
 /** The place of a value in its operation. */
@@ -139,9 +139,9 @@ function writeRead (value: Json, type: Type, context: WriteContext): string | nu
 function markElements (value: Json, type: Type): Json {
   const base = baseOf(type)
   if (base.kind === 'array' && Array.isArray(value)) {
-    const { element } = base
-    return (value as readonly Json[]).map(item =>
-      isJson(baseOf(element)) ? copyElement(item) : markElements(item, element))
+    return isJson(baseOf(base.element))
+      ? copyElements(value)
+      : (value as readonly Json[]).map(item => markElements(item, base.element))
   }
   if (base.kind !== 'composite' || !isObject(value)) return value
   return Object.fromEntries(Object.entries(value).map(([name, item]) => {

@@ -1,7 +1,7 @@
 /**
  * Decides how a value of an earlier operation is read in a type, by the types of both ends.
  */
-import { FIRST_READ_OID } from '../../catalogue/built-in.ts'
+import { FIRST_READ_OID, TypeOid } from '../../catalogue/built-in.ts'
 import { baseOf, type ArrayType, type Type } from '../../catalogue/type.ts'
 import type { WriteProblem } from '../../values/issue.ts'
 import { isJsonType } from './value-type.ts'
@@ -73,8 +73,9 @@ function readArray (from: ArrayType, to: ArrayType): Reading {
   return source.kind === 'base' && OTHER_IN_JSON.has(source.oid) ? JSON : TEXT
 }
 
-/** boolean, timestamp and timestamptz, whose text in an array is not that in JSON. */
-const OTHER_IN_JSON: ReadonlySet<number> = new Set([16, 1114, 1184])
+/** Types whose text in an array is not that in JSON. */
+const OTHER_IN_JSON: ReadonlySet<number> =
+  new Set([TypeOid.bool, TypeOid.timestamp, TypeOid.timestamptz])
 
 /** Whether the JSON of a type is one value, whose text is that of the type. */
 export function isScalarType (type: Type): boolean {
