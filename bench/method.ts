@@ -61,9 +61,8 @@ samples, and stands below the functions that called it.
 /** Why a figure may miss its goal. */
 export function describeMisses (): string {
   return `Why goals are missed: load, proxy, contender and database share the cores. The slower
-these are, the more processor time decides, and the less the round trips. PostgreSQL renders all
-rows as JSON, which costs it more than to return columns. Node parses and checks a language instead
-of one fixed form.`
+these are, the less the round trips decide. PostgreSQL renders all rows as JSON, which costs it more
+than to return columns. Node parses and checks a language.`
 }
 
 export function describeMethod ({ connections, slices, bulk }: BenchRecord): string {
@@ -93,7 +92,6 @@ export function describeLimits (): string {
   and the bare function do without HTTP, tokens or roles.
 - Unfair to the others: the hot row is locked first, where hand-written code can often lock it last.
   PostGraphile users would write an order as a custom mutation, which is the PL/pgSQL function.
-- A real network has jitter, which costs those with many round trips the most.
 - Each contender is one process. There is one size of the database, which fits in memory.`
 }
 

@@ -61,8 +61,8 @@ function renderPage (record: BenchRecord, charts: readonly string[]): string {
     charts.includes(`${CHARTS}/${file}`) ? `![${alt}](benchmarks/${file})\n\n` : ''
   return `# Benchmarks
 
-What Oneflight costs against writing the same by hand, and against other ways. All are measured in
-turns in one run on one machine. \`npm run bench\` writes this page; no number is typed by hand.
+What Oneflight costs against writing the same by hand, and against other ways, measured in turns in
+one run on one machine. \`npm run bench\` writes this page.
 
 ## What it costs
 

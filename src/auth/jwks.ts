@@ -130,7 +130,7 @@ export class RemoteJwks {
   }
 
   /**
-   * Returns the key for a token with this header; undefined: there is none. Throws
+   * Returns the key for a token with this header, or undefined if no key matches. Throws
    * `keys_unavailable` before the first successful fetch, and `shutting_down` if no key matches
    * after `close`.
    */

@@ -111,8 +111,8 @@ function findProblem (batch: UploadedBatch): string | undefined {
 type Converted = { readonly value: Json } | { readonly problem: string }
 
 /**
- * Returns the values of parameters, also of names that are none. `query`: what follows `?`. Throws
- * `params_invalid`.
+ * Returns the values of the query by name, also of names that are not parameters. `query`: what
+ * follows `?`. Throws `params_invalid`.
  */
 export function readQuery (
   query: string,

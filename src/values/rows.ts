@@ -11,9 +11,9 @@ import { writeMember } from './write.ts'
 /** A member of rows, and the type in which it is written. */
 export interface RowMember {
   readonly name: string
-  /** Its name in messages. */
+  /** The column that it meets. */
   readonly column: string
-  /** The member of a row of a parameter, if that is not its column. */
+  /** Its name in messages, if that is not the column. */
   readonly member?: string | undefined
   readonly type: Type
 }

@@ -167,10 +167,9 @@ export function outputColumn (column: OutputColumn, write: WritePath): Fragment 
 }
 
 /**
- * Returns the computed columns by whose JSON a select is ordered. With groups or `distinct`, there
- * are none, because they return the value that is compared. With locks, there are none either: if
- * another transaction has changed a row, PostgreSQL reads the row again, but not the joined
- * subquery.
+ * Returns the computed columns by whose JSON a select is ordered. Groups and `distinct` need no
+ * subquery, because they return the value that is compared. Locks allow none: if another
+ * transaction has changed a row, PostgreSQL reads the row again, but not the joined subquery.
  */
 function orderedColumns (
   { distinct, groupBy, order, lock }: Read,

@@ -25,7 +25,7 @@ const MAX_CONCATENATED = 8
  */
 const OTHERS = -1
 
-/** A reference that stands in a document, and its number. */
+/** A reference in a document, and its number. */
 type Used = readonly [reference: Reference, number: number]
 
 /**
