@@ -1,5 +1,6 @@
 /**
- * `npm run test:matrix`: runs all tests on one embedded PostgreSQL after another; prints a table.
+ * `npm run test:matrix`: runs the tests that use a database on one embedded PostgreSQL after
+ * another; prints a table.
  *
  * Arguments name the major versions (`npm run test:matrix -- 14 18`); the default is every
  * supported one. PostgreSQL 14 to 17 are packages of this folder, which `npm ci` in the root leaves
@@ -36,17 +37,12 @@ process.exitCode = rows.every(({ ok }) => ok) ? 0 : 1
 
 function runMajor (major: number): { ok: boolean, text: string } {
   console.log(`\n# PostgreSQL ${major}`)
-  const runs = ['default', 'rest'].map(suite => runSuite(suite, major))
-  return { ok: runs.every(({ ok }) => ok), text: runs.map(({ text }) => text).join('; ') }
-}
-
-function runSuite (suite: string, major: number): { ok: boolean, text: string } {
   rmSync(summaryFile, { force: true })
   const { TEST_DATABASE_URL: _, ...env } = process.env // a given database has only one version
   const { status } = spawnSync(process.execPath, [
     ...process.execArgv,
     join(root, 'test', 'run.ts'),
-    `--suite=${suite}`
+    '--suite=database'
   ], { cwd: root, stdio: 'inherit', env: { ...env, PG_MAJOR: String(major), TEST_FULL: 'on' } })
   try {
     return { ok: status === 0, text: readFileSync(summaryFile, 'utf8').trim() }
