@@ -91,7 +91,10 @@ export function planOperation (context: PlanContext): PlanNode | undefined {
 /** A reference in a row counts half: in many rows it adds nothing to the text of the SQL. */
 const PARTS_IN_ROWS = 0.5
 
-/** Counts each reference of a member, also inside stored JSON, as this number of parts. */
+/**
+ * Counts each reference of a member, also inside stored JSON, as this number of parts. Nothing else
+ * counts `$first` in rows, which is as much text as an operator.
+ */
 function countReferences (value: Json, parts: number, place: Place): void {
   if (typeof value === 'string') {
     if (referenceAttempt.test(value)) place.context.count(parts, place.path)
@@ -99,7 +102,10 @@ function countReferences (value: Json, parts: number, place: Place): void {
     // By index and by for-in, which create no objects for many thousand values.
     for (let i = 0; i < value.length; i++) countReferences(value[i] as Json, parts, place)
   } else if (isObject(value)) {
-    for (const key in value) countReferences(value[key] as Json, parts, place)
+    for (const key in value) {
+      if (key === '$first' && parts === PARTS_IN_ROWS) place.context.count(1, place.path)
+      countReferences(value[key] as Json, parts, place)
+    }
   }
 }
 

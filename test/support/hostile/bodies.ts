@@ -35,7 +35,13 @@ function chooseFrames (parts: readonly Part[]): ReadonlyArray<readonly [Frame, r
 export function writeBody (recipe: Recipe, scale = 1, bytes = MAX_BODY_BYTES): string {
   const { parts } = recipe
   const chosen = chooseFrames(parts)
-  const operations = Math.min(recipe.operations, Math.floor((MAX_OPS - OTHERS) / chosen.length))
+  const smallest = chosen.map(([frame, members]) =>
+    Buffer.byteLength(writeOperation('o', frame, members.map(part => part.make(1)))))
+  const operations = Math.min(
+    recipe.operations,
+    Math.floor((MAX_OPS - OTHERS) / chosen.length),
+    Math.max(1, Math.floor(bytes / 2 / Math.max(...smallest) / chosen.length))
+  )
   const share = (bytes - 500) / operations / parts.length - 100
   const counts = new Map(
     parts.map(part => [part, Math.max(1, Math.floor(count(part, share) * scale))])
