@@ -4,9 +4,10 @@
  *
  * The default suite is unit, integration and docs, and `--suite=rest` what it leaves out.
  * `--suite=one-by-one` runs the tests of the language with operations that are sent one by one.
- * `--suite=unit` needs no database, `--suite=database` runs the others without coverage. Other
- * arguments are passed to tap, for example `npm test -- test/integration/batch.test.ts` or
- * `npm test -- --grep=insert`. `npx tap replay --reporter=base` shows the last run in another form.
+ * `--suite=unit` needs no database, and `--suite=versions` runs what may differ between versions of
+ * PostgreSQL, without coverage. Other arguments are passed to tap, for example `npm test --
+ * test/integration/batch.test.ts` or `npm test -- --grep=insert`. `npx tap replay --reporter=base`
+ * shows the last run in another format.
  *
  * With TEST_FULL=on, tests of many inputs run fully, and coverage is measured: the rest requires
  * that it is complete, together with the runs of the other two suites before.
@@ -28,14 +29,14 @@ const SUITES = {
     'references', 'returning', 'select-output', 'values', 'when'
   ].map(name => `test/integration/${name}.test.ts`),
   rest: ['test/e2e', 'test/experiments'],
-  database: ['test/integration', 'test/docs', 'test/e2e', 'test/experiments']
+  versions: ['test/integration', 'test/experiments']
 }
 
 const root = resolve(import.meta.dirname, '..')
 const { suite, args } = readArguments(process.argv.slice(2))
 const named = args.some(arg => existsSync(arg))
 const filtered = args.some(arg => /^(--grep|-g)/.test(arg))
-const isPartial = named || filtered || suite === 'database'
+const isPartial = named || filtered || suite === 'versions'
 const withCoverage = process.env['TEST_FULL'] === 'on' && !isPartial
 
 const stopping = new AbortController()

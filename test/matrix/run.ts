@@ -1,6 +1,6 @@
 /**
- * `npm run test:matrix`: runs the tests that use a database on one embedded PostgreSQL after
- * another; prints a table.
+ * `npm run test:matrix`: runs tests of the engine on one embedded PostgreSQL after another;
+ * prints a table.
  *
  * Arguments name the major versions (`npm run test:matrix -- 14 18`); the default is every
  * supported one. PostgreSQL 14 to 17 are packages of this folder, which `npm ci` in the root leaves
@@ -42,7 +42,7 @@ function runMajor (major: number): { ok: boolean, text: string } {
   const { status } = spawnSync(process.execPath, [
     ...process.execArgv,
     join(root, 'test', 'run.ts'),
-    '--suite=database'
+    '--suite=versions'
   ], { cwd: root, stdio: 'inherit', env: { ...env, PG_MAJOR: String(major), TEST_FULL: 'on' } })
   try {
     return { ok: status === 0, text: readFileSync(summaryFile, 'utf8').trim() }
