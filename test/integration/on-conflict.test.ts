@@ -97,6 +97,14 @@ t.test('each insert returns and stores the same rows as the insert in SQL', asyn
   }
 })
 
+t.test('the JSON null is not NULL', async t => {
+  await sql.unsafe(seeds)
+  const { text } = await service.post([op.insert('o', 't', [{ k: 1 }], {
+    on_conflict: { columns: ['k'], do: 'update', set: { j: { $value: null } } }
+  })])
+  t.same([...await sql`select j::text from t where k = 1`], [{ j: 'null' }], text)
+})
+
 t.test('numbers of index_where keep every digit', async t => {
   const insert = (id: string): string => `{"id":"${id}","op":"insert","table":"digits",
     "values":[{"k":1,"big":9007199254740993,"num":12345678901234567890.1234567890}],

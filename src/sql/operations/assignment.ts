@@ -123,7 +123,9 @@ function plainText (
   { column, modifier, operand }: Assignment,
   values: TypedValues
 ): Fragment | undefined {
-  if (modifier !== '$value' || operand?.kind !== 'document') return undefined
+  if (modifier !== '$value' || operand?.kind !== 'document' || operand.value === null) {
+    return undefined
+  }
   const given = readGiven(operand)
   return given && values.writeText(given, column)
 }
