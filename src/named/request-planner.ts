@@ -66,6 +66,12 @@ export class RequestPlanner {
     return this.#rowParameters.map(([name]) => name)
   }
 
+  /** Whether an operation also uses rows as a value, such as a list that is stored. */
+  get usesRowsAsValue (): boolean {
+    const { values } = this.planOfFile.usedRows
+    return this.#rowParameters.some(([, position]) => values.has(position))
+  }
+
   /** Returns the issues of valid values: lists with more rows than an operation may have. */
   findIssues (values: readonly Json[]): readonly PathIssue[] {
     const { maxRows } = this.#limits

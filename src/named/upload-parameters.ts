@@ -1,7 +1,7 @@
 /**
  * The parameters of an upload: the one whose rows are sent one by one, and the others, which are in
- * the query. A batch takes uploads if it uses the rows of exactly one parameter, and if its schema
- * can check one row without the others.
+ * the query. A batch takes uploads if it uses the rows of exactly one parameter and nothing uses
+ * them all as a value, and if its schema can check one row without the others.
  */
 import { failure, type Failure } from '../errors/catalogue.ts'
 import { isNumberText } from '../json/decimal.ts'
@@ -19,6 +19,8 @@ export interface UploadTarget {
   readonly maxItems: number
   /** Checks all parameters, of which the rows may be any part of those that are sent. */
   readonly parameters: Parameters
+  /** Checks rows without the other parameters. */
+  readonly rows: Parameters
   /** The schema of each parameter. */
   readonly schemas: ReadonlyMap<string, JsonObject>
   /** The schema of each member of a row that has one. */
@@ -78,8 +80,9 @@ function readTarget (batch: UploadedBatch): UploadTarget | Failure {
     name,
     minItems: minItems as number,
     maxItems: maxItems as number,
-    // It is valid, because the whole schema is.
+    // Both are valid, because the whole schema is.
     parameters: readParameters(part) as Parameters,
+    rows: readParameters({ ...part, required: [], minProperties: 0 }) as Parameters,
     schemas: schemasOf(properties),
     columns: schemasOf(columns as JsonObject)
   }
@@ -91,12 +94,14 @@ function listOf ({ schema }: UploadedBatch, name: string): JsonObject {
 
 /** Why a batch takes no uploads; undefined: it does. */
 function findProblem (batch: UploadedBatch): string | undefined {
-  const { name, schema, planner: { rowParameters } } = batch
+  const { name, schema, planner } = batch
+  const { rowParameters } = planner
   const [rows, ...more] = rowParameters
   if (rows === undefined) return `The batch "${name}" has no parameter whose rows it uses.`
   if (more.length > 0) {
     return `The batch "${name}" uses the rows of several parameters: ${rowParameters.join(', ')}.`
   }
+  if (planner.usesRowsAsValue) return `The batch "${name}" uses "${rows}" also as a value.`
   const list = listOf(batch, rows)
   const keyword = Object.keys(schema).find(word => !ROOT_KEYWORDS.has(word)) ??
     Object.keys(list).find(word => !LIST_KEYWORDS.has(word))

@@ -45,9 +45,8 @@ export class Upload {
   readonly #reader: CsvReader | LineReader
   #lastRows: UploadRows = { rows: [] }
   readonly #rows: RowCollector
-  /** All parameters, with a list of the row that is checked. */
-  readonly #sample: JsonObject
-  readonly #list: Json[] = []
+  /** All parameters, without the rows. */
+  readonly #values: JsonObject
   #count = 0
   /** The line that is read, from 1. */
   #line = 0
@@ -65,8 +64,8 @@ export class Upload {
     this.#batch = batch
     this.#target = findUploadTarget(batch)
     this.#limits = limits
-    this.#sample = { ...readQuery(query, this.#target), [this.#target.name]: this.#list }
-    refuse(this.#target.parameters.check(this.#sample))
+    this.#values = { ...readQuery(query, this.#target), [this.#target.name]: [] }
+    refuse(this.#target.parameters.check(this.#values))
     this.#rows = batch.planner.collectRows(members)
     this.#reader = isCsv
       ? new CsvReader(this.#target.columns, limits.maxLineBytes)
@@ -94,7 +93,7 @@ export class Upload {
       refuse([{ path: [name], message }])
     }
     const { parameters, planner } = this.#batch
-    return planner.planUpload(parameters.read(this.#sample), this.#rows.finish())
+    return planner.planUpload(parameters.read(this.#values), this.#rows.finish())
   }
 
   /** Lines that are valid are parsed together. Otherwise the first faulty one is looked for. */
@@ -113,9 +112,8 @@ export class Upload {
     this.bytes += text.length
     const { maxBytes } = this.#limits
     if (this.bytes > maxBytes) throw uploadTooLarge(maxBytes, ' as JSON')
-    this.#list[0] = row
-    const { parameters } = this.#target
-    const issues = [...parameters.check(this.#sample)]
+    const { name, rows } = this.#target
+    const issues = [...rows.check({ [name]: [row] })]
     if (issues.length > 0) this.#refuseRow(issues)
     // The schema accepts only objects.
     const problem = this.#rows.add(row as JsonObject, text, (path, issue) =>

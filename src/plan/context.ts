@@ -72,7 +72,10 @@ export class BatchContext implements KnownOperations {
   /** What its operations name so far. */
   readonly names: NamedPart[] = []
   /** The rows of parameters that the batch uses so far. */
-  readonly usedRows = { inserted: new Set<number>(), documents: [] as RowsDocument[] }
+  readonly usedRows = {
+    inserted: new Set<number>(), documents: [] as RowsDocument[], values: new Set<number>()
+  }
+
   readonly referenceUses = new Map<number, ReferenceUse[]>()
   readonly requirements = new Map<number, Map<string, Requirement>>()
   readonly counted = new Set<number>()
@@ -225,6 +228,7 @@ export class PlanContext {
     const parsed = this.parseString(text, path)
     if (parsed.kind !== 'reference') return parsed.kind === 'data' ? parsed.text : text
     if (parsed.parameter !== undefined) {
+      this.batch.usedRows.values.add(parsed.parameter.position)
       const problem = findParameterProblem(parsed.parameter, minRows)
       if (problem !== undefined) this.addIssue('reference_malformed', path, `"${text}" ${problem}`)
       return parsed

@@ -72,10 +72,12 @@ export interface RowsDocument {
   readonly fields: ReadonlyArray<Pick<SourceField, 'name' | 'path'>>
 }
 
-/** The parameters whose values are used as rows. */
+/** How the values of parameters are used. */
 export interface UsedRows {
   /** The positions of those that are inserted (`values`). */
   readonly inserted: ReadonlySet<number>
   /** Those that are read (`from`). The positions of their documents follow all parameters. */
   readonly documents: readonly RowsDocument[]
+  /** The positions of those that are used as a value, also of those whose rows are not. */
+  readonly values: ReadonlySet<number>
 }

@@ -76,6 +76,10 @@ const batches = {
   },
   missing: { params: paramsOf(list), operations: [{ ...insert, table: 'nowhere' }] },
   none: { operations: [{ id: 's', op: 'select', table: 'pairs' }] },
+  value: {
+    params: paramsOf(list),
+    operations: [insert, op.insert('v', 'readings', [{ id: 1, info: '$params.items' }])]
+  },
   two: {
     params: paramsOf(list, { others: list }, ['items', 'others']),
     operations: [insert, { ...insert, id: 'more', values: '$params.others' }]
@@ -293,6 +297,7 @@ t.test('a batch that cannot take an upload says why', async t => {
   const cases = {
     none: 'The batch "none" has no parameter whose rows it uses.',
     two: 'The batch "two" uses the rows of several parameters: items, others.',
+    value: 'The batch "value" uses "items" also as a value.',
     unique: 'The rows of "items" cannot be checked one by one, because of "uniqueItems" in ' +
       '"params".'
   }

@@ -186,3 +186,19 @@ t.test('a batch refuses uploads every time', async t => {
     })
   }
 })
+
+t.test('a line is checked without the other parameters', t => {
+  const batch = batchOf([insert], { note: { type: 'string', pattern: '^[a-z ]*$' } })
+  const lines = Buffer.from('{"a":1}\n'.repeat(1000))
+  const measure = (length: number): number => {
+    const upload = new Upload(batch, { ...asLines, query: `note=${'a'.repeat(length)}` }, limits)
+    const before = process.threadCpuUsage()
+    upload.read(lines)
+    const { user, system } = process.threadCpuUsage(before)
+    return user + system
+  }
+  measure(1)
+  const ratio = measure(10_000) / measure(1)
+  t.ok(ratio < 10, String(ratio))
+  t.end()
+})
