@@ -6,8 +6,8 @@
 import type { DatabaseError } from '../errors/database-error.ts'
 import { isValueError, SqlState } from '../errors/sqlstates.ts'
 import { textOf, type Json, type JsonObject } from '../json/parse.ts'
-import { storedRows, type KnownValues } from '../plan/find-value.ts'
-import type { PlanNode } from '../plan/nodes.ts'
+import { assignmentsOf, storedRows, type KnownValues } from '../plan/find-value.ts'
+import type { ColumnOperand, PlanNode } from '../plan/nodes.ts'
 
 /** The conditions whose detail shows one key. That of an exclusion constraint shows two. */
 const WITH_KEY: ReadonlySet<string> = new Set([
@@ -48,7 +48,8 @@ export function findRow (
     return isValue && setsValues(node) ? undefined : { position: first.position, isOnly: true }
   }
   const key = WITH_KEY.has(code) ? readKey(detail) : undefined
-  const found = key === undefined ? [] : rows.filter(({ values }) => hasKey(values, key))
+  const isKnown = key !== undefined && !isComputed(node, key)
+  const found = isKnown ? rows.filter(({ values }) => hasKey(values, key)) : []
   const [row] = found
   return row === undefined || found.length > 1
     ? undefined
@@ -80,6 +81,14 @@ function readKey (detail: string): Key | undefined {
 
 function unquote (name: string): string {
   return name.replace(/^"(.*)"$/s, '$1').replaceAll('""', '"')
+}
+
+/** Whether a value of the key may be another one than that of the row. */
+function isComputed (node: PlanNode, { columns }: Key): boolean {
+  const changed = assignmentsOf(node).filter(({ column }) => columns.includes(column))
+  return changed.some(({ column, modifier, operand }) => node.kind === 'insert'
+    ? modifier !== '$excluded' || (operand as ColumnOperand).path.column !== column
+    : modifier !== '$value')
 }
 
 function hasKey (row: JsonObject, { columns, text }: Key): boolean {

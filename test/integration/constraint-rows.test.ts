@@ -81,6 +81,21 @@ t.test('the error names the row', async t => {
     ['bulk update to a value of another row', op.update('o', 'people', {
       key: ['id'], values: [{ id: 1, age: 2 }, { id: 2, email: 'a' }]
     }), { code: 'unique_violation', row: 1 }],
+    ['bulk update to a computed value of another row', op.update('o', 'people', {
+      key: ['id'], values: [{ id: 1, email: { $col: 'name' } }, { id: 2, email: 'x', name: 'x' }]
+    }), { code: 'unique_violation', row: undefined }],
+    ['a row that exists, changed to a value of another row', op.insert('o', 'people', [
+      { id: 1, email: 'd' }, { id: 9, email: 'b' }
+    ], { on_conflict: { columns: ['id'], do: 'update', set: { email: 'b' } } }),
+    { code: 'unique_violation', row: undefined }],
+    ['a row that exists, changed to another value of the row', op.insert('o', 'people', [
+      { id: 1, name: 'b' }, { id: 9, email: 'b' }
+    ], { on_conflict: { columns: ['id'], do: 'update', set: { email: { $excluded: 'name' } } } }),
+    { code: 'unique_violation', row: undefined }],
+    ['a row that exists, changed to its own value', op.insert('o', 'people', [
+      { id: 9, email: 'd' }, { id: 1, email: 'b' }
+    ], { on_conflict: { columns: ['id'], do: 'update' } }),
+    { code: 'unique_violation', row: 1 }],
     ['keys that move on, checked at the end', op.update('o', 'members', {
       key: ['id'], values: [{ id: 1, n: 2 }, { id: 2, n: 3 }]
     }), { code: 'unique_violation', row: 1 }],
