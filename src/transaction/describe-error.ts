@@ -16,7 +16,15 @@ import {
   type KnownValues,
   type ValuePlace
 } from '../plan/find-value.ts'
-import type { CallNode, Condition, Exists, PlanNode, ValuePath } from '../plan/nodes.ts'
+import type {
+  CallNode,
+  Condition,
+  Exists,
+  PlanNode,
+  Predicate,
+  SelectNode,
+  ValuePath
+} from '../plan/nodes.ts'
 import { sourceOf } from '../plan/source.ts'
 import { columnAtError, columnBeforeError, textAtError } from '../sql/statement/error-place.ts'
 import { tableName } from '../sql/statement/table.ts'
@@ -195,6 +203,8 @@ interface FoundOperator {
   readonly column: string
   /** The path of the operand; undefined: that of a new value of the column. */
   readonly at?: ValuePath | undefined
+  /** Whether no condition on a column of another table has the same name and operator. */
+  readonly isCertain: boolean
 }
 
 /** The operator of the request that stands where the error is, or the modifier. */
@@ -202,13 +212,23 @@ export function findOperator (error: DatabaseError, node: PlanNode): FoundOperat
   const column = columnAtError(error) ?? columnBeforeError(error)
   if (column === undefined) return undefined
   const text = textAtError(error)
-  const condition = conditionsOf(node)
+  const [condition, ...others] = conditionsOf(node)
     .filter(part => part.kind === 'condition')
-    .find(part => part.column.column === column && text.startsWith(symbolOf(part.operator)))
-  if (condition !== undefined) return { name: condition.operator, column, at: condition.at }
+    .filter(part => part.column.column === column && text.startsWith(symbolOf(part.operator)))
+  if (condition !== undefined) {
+    const { operator: name, at } = condition
+    const isCertain = others.every(other => filterOf(other) === filterOf(condition))
+    return { name, column, at, isCertain }
+  }
   const assignment = assignmentsOf(node).find(assignment =>
     assignment.column === column && assignment.modifier !== '$value')
-  return assignment && { name: assignment.modifier, column }
+  return assignment && { name: assignment.modifier, column, isCertain: true }
+}
+
+/** The path of the filter that contains a condition. */
+function filterOf ({ at = [] }: Condition): string {
+  const length = Math.max(at.lastIndexOf('where'), at.lastIndexOf('having'))
+  return JSON.stringify(at.slice(0, length))
 }
 
 /** The SQL between the column and the operand. */
@@ -217,13 +237,27 @@ function symbolOf (operator: OperatorName): string {
 }
 
 function conditionsOf (node: PlanNode): ReadonlyArray<Condition | Exists> {
-  if (node.kind === 'select') return flattenConditions([...node.where, ...node.having])
-  if (node.kind !== 'insert') return flattenConditions(node.where)
-  const { target, update } = node.conflict ?? {}
+  const source = sourceOf(node)
   return flattenConditions([
+    ...ownPredicates(node),
+    ...source?.kind === 'table' ? predicatesOf(source) : []
+  ])
+}
+
+function ownPredicates (node: PlanNode): readonly Predicate[] {
+  if (node.kind === 'select') return predicatesOf(node)
+  if (node.kind !== 'insert') return node.where
+  const { target, update } = node.conflict ?? {}
+  return [
     ...(target !== undefined && 'where' in target ? target.where : []),
     ...(update?.where ?? [])
-  ])
+  ]
+}
+
+function predicatesOf (
+  { where, having, nested }: Pick<SelectNode, 'where' | 'having' | 'nested'>
+): readonly Predicate[] {
+  return [...where, ...having, ...nested?.reads.flatMap(predicatesOf) ?? []]
 }
 
 function describeRefused (

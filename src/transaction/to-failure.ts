@@ -113,7 +113,8 @@ function findPlace (
   const ofRow = row && ['values', row.position]
   if (error.code === SqlState.undefined_function) {
     const operator = findOperator(error, node)
-    return { row, place: undefined, path: operator && pathOf(node, operator) }
+    const path = operator?.isCertain === true ? pathOf(node, operator) : undefined
+    return { row, place: undefined, path }
   }
   if (!isValueError(error.code)) return { row, place: undefined, path: ofRow }
   const { column, isArray = false }: Partial<SlotPlace> = ofParameter ?? {}

@@ -236,6 +236,31 @@ t.test('an error of PostgreSQL has the names of the request', async t => {
   }
 })
 
+t.test('an operator is found in every filter', async t => {
+  const where = { id: { like: 'a%' } }
+  const other = { table: 'things', on: { id: 'id' }, where }
+  const rows = [
+    [op.select('a', 'things', { with: { us: other } }), ['with', 'us', 'where', 'id', 'like']],
+    [op.update('a', 'things', { set: { id: { $inc: 1 } }, from: other }),
+      ['from', 'where', 'id', 'like']],
+    [op.insert('a', 'things', undefined, {
+      from: { table: 'things', where }, columns: { id: { $col: 'id' } }
+    }), ['from', 'where', 'id', 'like']],
+    [op.select('a', 'things', { where: { exists: other } }),
+      ['where', 'exists', 'where', 'id', 'like']],
+    // Either may have caused it.
+    [op.select('a', 'things', { where: { ...where, exists: other } }), undefined]
+  ] as const
+  for (const [operation, path] of rows) {
+    const { body: { error } } = await service.post([operation])
+    const { code, message } = error
+    t.match({ code, message }, {
+      code: 'undefined_function', message: '"like" does not work with column "id"'
+    })
+    t.same(error.path, path, JSON.stringify(operation))
+  }
+})
+
 t.test('a hint names columns as the request does', async t => {
   const rows = [
     [op.call('a', 'all_things', {}, { where: { nam: { eq: 'x' } } }), /the column "name"\.$/],
