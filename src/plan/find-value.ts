@@ -42,6 +42,11 @@ export interface KnownValues {
   readonly values?: readonly Json[] | undefined
   /** Whether its rows are those of an upload, which are not kept. */
   readonly isUpload?: boolean | undefined
+  /**
+   * Whether the type of a column may refuse a text. Otherwise its values would show whether they
+   * are equal to a text that the role cannot read. Undefined: each may.
+   */
+  readonly refusesText?: ((column: string) => boolean) | undefined
   /** Reads the value of a reference to an earlier operation; undefined: it is not known. */
   readonly readReference: (reference: Reference) => Json | undefined
 }
@@ -56,14 +61,15 @@ export interface KnownValues {
 export function findValue (
   node: PlanNode,
   text: string,
-  { row, column, ...known }: KnownValues
+  { row, column, refusesText = () => true, ...known }: KnownValues
 ): ValuePlace | undefined {
   const mayHave = (value: Json | undefined): boolean => value === undefined || hasValue(value, text)
   let isUnknown = listReferences(node).some(reference => mayHave(known.readReference(reference)))
   const read = createReader(known, () => {
     isUnknown = true
   })
-  const all = storedValues(node, read).filter(({ value }) => hasValue(value, text))
+  const all = storedValues(node, read).filter(({ column, value }) =>
+    refusesText(column) && hasValue(value, text))
   if (isUnknown) return undefined
   const found = all.filter(value => (row === undefined || [row, undefined].includes(value.row)) &&
     (column === undefined || value.column === column))

@@ -74,7 +74,8 @@ async function explain (
   if (outcome.kind !== 'failed') return undefined
   const at = typeof outcome.at === 'number' ? index : outcome.at
   const deadline = performance.now() + timeoutMs
-  const options = { ...settings, pool, role, anonymous: false, deadline }
+  const { columnTypes } = compiler
+  const options = { ...settings, pool, columnTypes, role, anonymous: false, deadline }
   const failure = await toFailure({ ...outcome, at }, plan, options)
   if (at !== index || failure.details.retryable === true) throw failure
   const { error } = outcome

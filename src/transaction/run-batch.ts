@@ -85,7 +85,8 @@ export async function runBatch (
   )
   const endedAt = performance.now()
   const deadline = Math.min(options.deadline, endedAt + LOOK_UP_TIMEOUT_MS)
-  const known = { pool: database.pool, deadline, role, anonymous, maxChanged, values }
+  const { pool, compiler: { columnTypes } } = database
+  const known = { pool, columnTypes, deadline, role, anonymous, maxChanged, values }
   const failed = outcome.kind === 'failed'
     ? await toFailure(outcome, plan, { ...settings, ...known })
     : undefined

@@ -24,6 +24,8 @@ import type { RaisedError } from '../sql/statement/raised-error.ts'
 import { FORMAT_NAMES } from '../sql/statement/settings.ts'
 import { columnsRead, listsRead } from '../sql/statement/shared-results.ts'
 import type { RefusedHere, SlotPlace } from '../sql/statement/slot.ts'
+import type { ColumnTypes } from '../sql/values/column-types.ts'
+import { refusesText } from '../values/write.ts'
 import {
   describeError,
   describeGrant,
@@ -51,6 +53,7 @@ export interface ToFailureOptions extends FailureOptions, LookUpOptions {
   /** Maximum rows of an operation that returns none; undefined: `maxRows`. */
   readonly maxChanged?: number | undefined
   readonly maxBytes: number
+  readonly columnTypes: Pick<ColumnTypes, 'lookup'>
   /** The values of the batch, by their positions. */
   readonly values?: readonly Json[] | undefined
 }
@@ -76,7 +79,12 @@ export async function toFailure (
   if (raised !== undefined) return describeRaised(raised, { plan, at, ...options })
   const node = plan.operations[at] as PlanNode
   // Only an upload may change more rows.
-  const found = findPlace(outcome, node, { values, isUpload: options.maxChanged !== undefined })
+  const columns = options.columnTypes.lookup(node.table)
+  const found = findPlace(outcome, node, {
+    values,
+    isUpload: options.maxChanged !== undefined,
+    refusesText: column => refusesText(columns?.get(column)?.type)
+  })
   const place = {
     ...placeOf(plan, at),
     path: found.path,
@@ -106,7 +114,7 @@ interface FoundPlace {
 function findPlace (
   { error, place: ofParameter, rows = [] }: Failed,
   node: PlanNode,
-  given: Pick<KnownValues, 'values' | 'isUpload'>
+  given: Pick<KnownValues, 'values' | 'isUpload' | 'refusesText'>
 ): FoundPlace {
   const known = { ...given, readReference: referenceReader(rowsOfResults(rows)) }
   const row = findRow(error, node, known)

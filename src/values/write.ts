@@ -80,6 +80,15 @@ export function isPlain (type: Type): boolean {
   return base.kind === 'enum' || (base.kind === 'base' && isLossless(base))
 }
 
+/** Whether a type has texts that it refuses, so an error may quote one of its values. */
+export function refusesText (type: Type | undefined): boolean {
+  const base = type && baseOf(type)
+  return base?.kind !== 'base' || !(isJson(base) || TEXT_OIDS.has(base.oid))
+}
+
+/** name, text, character and character varying. */
+const TEXT_OIDS: ReadonlySet<number> = new Set([19, 25, 1042, 1043])
+
 /**
  * The type of what can be added to a value of a type or subtracted from it, with the same digits;
  * undefined if nothing can.

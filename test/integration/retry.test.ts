@@ -194,6 +194,7 @@ t.test('failures are mapped to errors, operations and durations', async t => {
     role: 'r',
     schemas: ['public'],
     pool,
+    columnTypes: { lookup: () => undefined },
     deadline: 0
   }
   const select = [{ id: 'a', op: 'select', table: 't' }] as unknown as Batch

@@ -375,6 +375,22 @@ t.test('no request, valid or invalid, reveals secrets or data', async t => {
   }
 })
 
+t.test('a value that is stored as it is does not show whether it is hidden', async t => {
+  const service = await useService(t, {
+    schema: `create schema private;
+      create table private.pins (doc jsonb, word text, short varchar(9), pin text);
+      insert into private.pins (pin) values ('hidden');
+      create view pins as select doc, word, short, pin::int from private.pins;
+      grant select, update on pins to oneflight_user;`
+  })
+  for (const set of [{ doc: ['a', 'hidden'] }, { word: 'hidden' }, { short: 'hidden' }]) {
+    const where = { pin: { gt: 0 } }
+    const { status, body } = await service.post([op.update('o', 'pins', { set, where })])
+    t.equal(status, 400)
+    t.match(body.error, { message: /^invalid input syntax/, path: undefined })
+  }
+})
+
 t.test('overload, lost connections and failed responses reveal nothing', async t => {
   const service = await useSecretService(t, {
     env: { POOL_SIZE: '1', QUEUE_SIZE: '1', QUEUE_TIMEOUT_MS: '60000' }
