@@ -12,7 +12,7 @@ const schema = `
   create type box_of as (l jsonb[]);
   create type owned as (b text[], n int);
   create table z (id int primary key, v jsonb, tx text, n numeric, span text);
-  create table arrays (id int primary key, l jsonb[], jl json[], dl doc[], c box_of);
+  create table arrays (id int primary key, l jsonb[], jl json[], dl doc[], c box_of, n int[]);
   create table flags (id int primary key, b bool[], at timestamptz[], ch varchar(2)[],
     words text[], own owned);
   create table texts (id int primary key, nm name, ch char(4), b "char", tx text, raw bytea);
@@ -72,6 +72,24 @@ function readArray (column: string): object {
 }
 
 const elementOf = ({ body }: Answer): unknown => body.error?.code ?? body.data.r[0].text
+
+t.test('bounds of ranges and dimensions of arrays can be references', async t => {
+  const z = op.insert('z', 'z', [{ id: 3, tx: '2026-03-05' }, { id: 4 }])
+  const days = ['$z.0.tx', '2026-03-09']
+  const rows = [
+    [op.update('u', 'counted', { set: { days }, where, returning: ['days'] }),
+      [{ days: '[2026-03-05,2026-03-10)' }]],
+    [op.select('u', 'counted', { columns: ['id'], where: { days: { ov: days } } }), []],
+    [op.insert('u', 'arrays', [{ id: 9, n: [[1, 2], '$z.*.id'] }], { returning: ['n'] }),
+      [{ n: [[1, 2], [3, 4]] }]],
+    [op.insert('u', 'arrays', [{ id: 9, n: ['$z.*.id', [1, 2]] }], { returning: ['n'] }),
+      [{ n: [[3, 4], [1, 2]] }]]
+  ] as const
+  for (const [operation, expected] of rows) {
+    const { text, body } = await post([z, operation])
+    t.same(body.data?.['u'], expected, text)
+  }
+})
 
 t.test('a JSON array is no dimension of an array of JSON', async t => {
   const z = (v: unknown): object => op.insert('z', 'z', [{ id: 1, v }, { id: 2, v: 5 }])

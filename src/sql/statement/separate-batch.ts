@@ -9,7 +9,7 @@ import type { Plan } from '../../plan/plan.ts'
 import { isList } from '../../plan/reference.ts'
 import type { SentRows, SeparatePlan, SeparateStatement, Sending } from '../../plan/separate.ts'
 import { copyElement, copyElements } from '../../values/write.ts'
-import { jsonOf, ReadValue, type Values } from './slot.ts'
+import { jsonOf, ReadValue, UNKNOWN, type Values } from './slot.ts'
 import {
   fillStatement,
   type CompiledStatement,
@@ -127,16 +127,21 @@ export class SeparateBatch {
   ): Json | ReadValue {
     const number = readNumber(cell)
     if (number !== undefined) return this.#readValue(references[number] as Reference, read)
-    return replaceNumbers(cell, number => {
+    let isKnown = true
+    const whole = replaceNumbers(cell, number => {
       const reference = references[number] as Reference
-      const value = jsonOf(this.#readValue(reference, read))
+      const item = this.#readValue(reference, read)
+      isKnown &&= item !== UNKNOWN
+      const value = jsonOf(item)
       return isList(reference) ? copyElements(value) : copyElement(value)
     })
+    return isKnown ? whole : null
   }
 
   #readValue (reference: Reference, read: ReadReference): Json | ReadValue {
     const { parameter } = reference
     if (parameter !== undefined) return this.#parts.values[parameter.position] as Json
+    if (read === NOTHING) return UNKNOWN
     return new ReadValue(isList(reference) ? copyElements(read(reference)) : read(reference))
   }
 
@@ -157,13 +162,16 @@ export class SeparateBatch {
 
   /** If a parameter has no rows, returns the statement of a row of NULLs. */
   #foreseeOne (sending: Sending): readonly Statement[] {
-    const filled = this.#fillOne(sending, () => null).map(({ statement }) => statement)
+    const filled = this.#fillOne(sending, NOTHING).map(({ statement }) => statement)
     if (filled.length > 0) return filled
     const { statement, sent, inputs } = sending
     const { fields } = sent as SentRows
     return [this.#fillWith(statement, [...fields, ...inputs].map(() => null))]
   }
 }
+
+/** Reads what is not known yet. */
+const NOTHING: ReadReference = () => null
 
 /** The text by which two keys are the same. */
 export function textOfKey (key: FilledStatement['key']): string {

@@ -73,6 +73,9 @@ export class ReadValue {
   }
 }
 
+/** Stands for a value that is not read yet. */
+export const UNKNOWN = new ReadValue(null)
+
 /** The values of a batch, by the positions that its plan uses. */
 export type Values = ReadonlyArray<Json | ReadValue>
 
@@ -81,11 +84,15 @@ function valueOf (given: Given, values: Values): Json {
   const { value, references = [] } = given
   // A copy of many values would take long.
   if (references.length === 0) return value
-  return replaceNumbers(value, number => {
+  let isKnown = true
+  const whole = replaceNumbers(value, number => {
     const { position, isList } = references[number]?.parameter as Parameter
+    isKnown &&= values[position] !== UNKNOWN
     const item = valueAt(values, position)
     return isList ? copyDimension(item) : copyElement(item)
   })
+  // Types refuse NULL in a range, and in place of a list in a list.
+  return isKnown ? whole : null
 }
 
 function valueAt (values: Values, position: number): Json {
