@@ -73,7 +73,7 @@ export function parameter (value: string | null | Slot): Fragment {
  * A parameter that is sent once, even if a statement uses its value several times. It must have the
  * same type everywhere.
  */
-export function sharedParameter (value: string): Fragment {
+export function sharedParameter (value: string | Slot): Fragment {
   return { [brand]: { kind: 'parameter', value, shared: true } }
 }
 

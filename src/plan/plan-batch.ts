@@ -54,13 +54,16 @@ export interface PlannedBatch {
 }
 
 /** Maximum memory of the cache. A service has some dozens of different batches, of about one kB. */
-const MAX_BYTES = 16 * 1024 * 1024
+const MAX_BYTES = 48 * 1024 * 1024
 
-/** A plan took up to 40 times the bytes of its text, and a small one up to 4000 bytes more. */
-const PLAN_BYTES = 4000
-const BYTES_PER_CHARACTER = 40
+/**
+ * A plan with its statements, in four variants, took up to 200 times the bytes of its text, and a
+ * small one up to 15 000 bytes more. Most have one variant, which takes a third.
+ */
+const PLAN_BYTES = 15_000
+const BYTES_PER_CHARACTER = 200
 
-/** Returns the maximum memory of a plan in bytes, from the length of the text of its batch. */
+/** Returns the maximum memory of a plan and its statements, from the length of its text. */
 export function planBytes (length: number): number {
   return PLAN_BYTES + BYTES_PER_CHARACTER * length
 }

@@ -37,7 +37,6 @@ import {
   type CompiledStatement,
   type Statement
 } from './statement/statement.ts'
-import { StatementCache, type Compiled } from './statement-cache.ts'
 import { FunctionTypes } from './values/function-types.ts'
 import { ColumnTypes } from './values/column-types.ts'
 
@@ -68,6 +67,19 @@ export interface CompileSettings extends SessionDefaults {
   readonly returnsPosition?: boolean
 }
 
+/** What is compiled of a plan or of a session. */
+interface Compiled {
+  readonly statements: readonly CompiledStatement[]
+  /** The division of the plan, if its operations are sent one by one. */
+  readonly separate?: SeparatePlan
+}
+
+interface Kept {
+  readonly compiled: Compiled
+  /** What was known about types. If one of them has changed, it is another object now. */
+  readonly types: readonly unknown[]
+}
+
 /** Compiles the batches of one database. */
 export class Compiler {
   /** What is known about the types of columns. */
@@ -75,7 +87,8 @@ export class Compiler {
   /** What is known about the parameters of functions. */
   readonly functionTypes = new FunctionTypes()
   readonly #settings: CompileSettings
-  readonly #statements = new StatementCache()
+  /** What is compiled of plans and connections, as long as these are kept, by what else matters. */
+  readonly #kept = new WeakMap<object, Map<string, Kept>>()
   readonly #find: Pick<CompileOptions, 'findColumns' | 'findFunction'> = {
     findColumns: table => this.columnTypes.lookup(table),
     findFunction: name => this.functionTypes.lookup(name)
@@ -202,12 +215,27 @@ export class Compiler {
   ): Compiled {
     if (!isKept || explain === true) return create()
     const variant = JSON.stringify([minimal, keep, streamed, plain, maxChanged])
-    return this.#statements.find({ owner: plan, variant, types }, create)
+    return this.#keep(plan, { variant, types }, create)
+  }
+
+  /** Calls `create` if nothing is kept for these types. */
+  #keep (
+    owner: object,
+    { variant, types }: Pick<Kept, 'types'> & { readonly variant: string },
+    create: () => Compiled
+  ): Compiled {
+    const variants = this.#kept.get(owner) ?? new Map<string, Kept>()
+    this.#kept.set(owner, variants)
+    const known = variants.get(variant)
+    if (known?.types.every((type, i) => type === types[i]) === true) return known.compiled
+    const compiled = create()
+    variants.set(variant, { types, compiled })
+    return compiled
   }
 
   /**
-   * A statement of the session. For all batches of a role on one connection it is the same, except
-   * for the claims and the request id.
+   * A statement of the session. For all batches on one connection it is the same, except for the
+   * role, the claims and the request id. Some roles have a text of their own; see sessionStatement.
    */
   #compileSession (
     session: Session,
@@ -216,13 +244,16 @@ export class Compiler {
   ): Statement {
     // The settings of query plans depend on the batch.
     if (session.settings !== undefined) return compile(session, this.#settings, connection)
-    const variant = `${compile.name} ${session.writes} ${session.keepsResults} ${session.role}`
-    const key = { owner: connection, variant, types: [] }
-    const { statements: [compiled] } = this.#statements.find(key, () => {
-      const generic = { ...session, claims: textSlot(0), requestId: textSlot(1) }
+    const { role, claims, requestId, writes, keepsResults } = session
+    const { roleSettings, server } = connection
+    const own = roleSettings.has(role) || role === server?.login ? role : undefined
+    const variant = JSON.stringify([compile.name, writes, keepsResults, own])
+    const { statements: [compiled] } = this.#keep(connection, { variant, types: [] }, () => {
+      const slots = { claims: textSlot(0), requestId: textSlot(1), role: own ?? textSlot(2) }
+      const generic = { ...session, ...slots }
       return { statements: [compile(generic, this.#settings, connection) as CompiledStatement] }
     })
-    return fillStatement(compiled as CompiledStatement, [session.claims, session.requestId])
+    return fillStatement(compiled as CompiledStatement, [claims, requestId, role])
   }
 }
 

@@ -41,8 +41,8 @@ export interface Session {
 
 /** A session whose values may be slots. */
 type AnySession =
-  & Omit<Session, 'claims' | 'requestId'>
-  & Readonly<Record<'claims' | 'requestId', string | Slot>>
+  & Omit<Session, 'role' | 'claims' | 'requestId'>
+  & Readonly<Record<'role' | 'claims' | 'requestId', string | Slot>>
 
 /** Settings that are the same for every transaction. Times are in milliseconds. */
 export interface SessionDefaults {
@@ -132,7 +132,7 @@ function withRole (
   { roleSettings, server }: ConnectionFacts,
   settings: readonly Fragment[]
 ): readonly Fragment[] {
-  return server === undefined || roleSettings.has(role) || role === server.login
+  return server === undefined || roleSettings.has(role as string) || role === server.login
     ? [setting(ROLE, sql`'none'`), ...settings, setting(ROLE, checkedRole(role))]
     : [setting(ROLE, parameter(role)), ...settings]
 }
@@ -185,9 +185,8 @@ function transactionColumns (
  */
 function setOwn (session: AnySession, { roleSettings }: ConnectionFacts): readonly Fragment[] {
   return [
-    ...[...roleSettings.get(session.role) ?? [], ...session.settings ?? []].map(([name, value]) =>
-      setting(parameter(name), parameter(value))
-    ),
+    ...[...roleSettings.get(session.role as string) ?? [], ...session.settings ?? []]
+      .map(([name, value]) => setting(parameter(name), parameter(value))),
     setting(sql`'request.jwt.claims'`, parameter(session.claims)),
     setting(REQUEST_ID, parameter(session.requestId))
   ]
@@ -269,7 +268,7 @@ function timeoutName (server: ServerFacts | undefined): string {
  * The role, or for the login role '', which is the name of no role. The server compares them,
  * because a pooler may log in with another name than the URL has.
  */
-function checkedRole (role: string): Fragment {
+function checkedRole (role: string | Slot): Fragment {
   const name = sql`${sharedParameter(role)}::pg_catalog.text`
   return sql`case when session_user operator(pg_catalog.=) ${name} then '' else ${name} end`
 }
