@@ -20,8 +20,9 @@ import {
 import { readGiven } from '../../plan/document.ts'
 import { toPath } from '../../plan/name.ts'
 import { withoutKey } from '../../plan/on-conflict.ts'
-import type { Assignment, Single, InsertNode } from '../../plan/nodes.ts'
-import { buildDifference, buildText, buildValue, type OperandContext } from '../values/operand.ts'
+import type { Assignment, InsertNode } from '../../plan/nodes.ts'
+import { buildText, buildValue } from '../values/operand.ts'
+import type { TypedAs } from '../values/typed-json.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { buildWhere } from './filter.ts'
 import { markRow } from './output.ts'
@@ -36,12 +37,18 @@ export function buildNewValue (
   { column, modifier: name, operand }: Assignment,
   values: TypedValues
 ): Fragment {
-  const path = toPath(column)
-  const context = { values, path, stored: true, joins: readJoining(name) }
+  const as = readAs(name)
+  const place = { path: toPath(column), stored: true, joins: readJoining(name) }
   const built = operand === undefined
     ? empty
-    : buildOperand(operand, modifiers[name], context)
+    : as === 'text' ? buildText(operand, values) : buildValue(operand, { ...place, as, values })
   return applyModifier({ column, modifier: name }, built, values)
+}
+
+/** How the operand of a modifier is read; see TypedAs. */
+export function readAs (name: ModifierName = '$value'): TypedAs | 'text' {
+  const { reads }: Pick<Modifier, 'reads'> = modifiers[name]
+  return reads === 'difference' || reads === 'factor' || reads === 'text' ? reads : 'value'
 }
 
 /** Builds the new value of a column from an operand that is an expression of the right type. */
@@ -70,19 +77,6 @@ export function applyModifier (
 
 function readJoining (name: ModifierName): JoiningName | undefined {
   return isJoining(name) ? name : undefined
-}
-
-function buildOperand (operand: Single, { reads }: Modifier, context: OperandContext): Fragment {
-  switch (reads) {
-    case 'text':
-      return buildText(operand, context.values)
-    case 'difference':
-      return buildDifference(operand, context)
-    case 'factor':
-      return buildValue(operand, { ...context, as: 'factor' })
-    default:
-      return buildValue(operand, context)
-  }
 }
 
 /** Builds ` on conflict …`, which is the same for every group of rows, or an empty fragment. */

@@ -8,7 +8,6 @@
  * domain, so that a key compares like the operand of a condition; an assignment converts to the
  * exact type. Although `x0` is a CTE, the comparison of keys can use an index of the table.
  */
-import { modifiers, type Modifier } from '../../../schemas/modifier.ts'
 import {
   empty,
   identifier,
@@ -25,9 +24,9 @@ import { raise, raiseNumber } from '../statement/raised-error.ts'
 import { tableName, unusedName } from '../statement/table.ts'
 import { buildSkipped, checksWhen } from '../statement/when.ts'
 import { typeOfCast } from '../values/sources.ts'
-import { expectFewRows, type TypedAs } from '../values/typed-json.ts'
+import { expectFewRows } from '../values/typed-json.ts'
 import type { TypedValues, WrittenField } from '../values/typed-values.ts'
-import { applyModifier, buildAssignment } from './assignment.ts'
+import { applyModifier, buildAssignment, readAs } from './assignment.ts'
 import { buildConditions, IS_NOT_NULL, IS_NULL } from './filter.ts'
 import type { BuiltOperation, ReturnedColumns } from './output.ts'
 
@@ -118,7 +117,7 @@ function buildCells (
     const built = fields.map(field => {
       const cell = row.get(field.name) as Cell
       const stored = field.modifier !== undefined
-      const read = { as: readAs(field), stored, row: positions[i] }
+      const read = { as: readAs(field.modifier), stored, row: positions[i] }
       return values.buildCell(cell, field.column, read)
     })
     return sql`(${join([integer(positions[i] as number), ...built], COMMA)})`
@@ -172,13 +171,7 @@ const POSITION: WrittenField = {
 }
 
 function toWritten (field: RowField): WrittenField {
-  return { ...field, as: readAs(field), stored: field.modifier !== undefined }
-}
-
-/** How a field is read; see TypedAs. */
-function readAs ({ modifier }: RowField): TypedAs | 'text' {
-  const { reads }: Pick<Modifier, 'reads'> = modifiers[modifier ?? '$value']
-  return reads === 'difference' || reads === 'factor' || reads === 'text' ? reads : 'value'
+  return { ...field, as: readAs(field.modifier), stored: field.modifier !== undefined }
 }
 
 /**

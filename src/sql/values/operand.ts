@@ -6,7 +6,6 @@ import type { Type } from '../../catalogue/type.ts'
 import {
   type Fragment,
   empty,
-  identifier,
   parameter,
   requestConstant,
   sql
@@ -100,17 +99,6 @@ export function buildValue (operand: Single, context: OperandContext): Fragment 
       }
     }
   }
-}
-
-/** Builds a value that is added to the column. */
-export function buildDifference (operand: Single, context: OperandContext): Fragment {
-  const { values, path } = context
-  if (operand.kind === 'reference') {
-    return values.buildReference(operand, path, { stored: true, as: 'difference' })
-  }
-  const column = sql`${values.row}.${identifier(path.column)}`
-  const value = buildValue(operand, { ...context, as: 'difference' })
-  return sql`coalesce(case when false then ${column} - ${column} end, ${value})`
 }
 
 /** Builds a text, for example a key of jsonb. */
@@ -217,7 +205,7 @@ function buildLiteral (
   { values, columns = values, path, constants = false, stored = false, as, at }: OperandContext
 ): Fragment {
   if (constants) return requestConstant(textOf(constantOf(literal)))
-  if (stored) return values.buildOperand(literal, path.column, as)
+  if (stored) return values.buildCell(literal, path.column, { as })
   if (path.resultType === 'json') return sql`${plainSlot(literal, 'json')}::jsonb`
   const place = { column: path.column, isCompared: true, at }
   if (path.resultType === 'text') return operandSlot(literal, undefined, place)

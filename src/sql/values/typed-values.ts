@@ -186,7 +186,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     cell: Cell,
     column: string,
     { as = 'value', stored = true, row }: {
-      readonly as?: TypedAs | 'text'
+      readonly as?: TypedAs | 'text' | undefined
       readonly stored?: boolean
       readonly row?: number | undefined
     } = {}
@@ -311,16 +311,6 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
   /** The type in which a field is written. */
   #typeOfField ({ column, as, stored, type }: WrittenField): Type | undefined {
     return type ?? (as === 'text' ? undefined : this.writtenType(column, { as, stored }))
-  }
-
-  /**
-   * Builds the operand of a modifier, a number. PostgreSQL gives the parameter its type, and rounds
-   * the result; the operand itself has no more digits than the column.
-   */
-  buildOperand (operand: Given, column: string, as: TypedAs = 'value'): Fragment {
-    this.addParameterType(column)
-    const type = this.writtenType(column, { as, stored: true })
-    return type === undefined ? plainSlot(operand, 'text') : slot(operand, type, { column })
   }
 
   /**
