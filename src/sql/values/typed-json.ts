@@ -137,14 +137,6 @@ export function convertJson (value: Fragment, type: Fragment): Fragment {
   return sql`(select x.v from pg_catalog.json_to_record(${object}) as x (v ${type}))`
 }
 
-/** A JSON array as jsonb[] or text[]. */
-export function jsonElements (json: Fragment, resultType: 'json' | 'text'): Fragment {
-  const value = resultType === 'text'
-    ? sql`e.value #>> '{}'`
-    : sql`case json_typeof(e.value) when 'null' then null else e.value::jsonb end`
-  return sql`(select coalesce(array_agg(${value}), '{}') from json_array_elements(${json}) as e)`
-}
-
 /** The name of a column path in error messages. */
 export function pathLabel ({ column, keys }: ColumnPath): string {
   return [column, ...keys].join('->')

@@ -31,7 +31,7 @@ import type { RowColumns } from './column.ts'
 import { DocumentWriter } from './document-writer.ts'
 import { buildDocument } from './documents.ts'
 import { KnownColumns, NO_COLUMNS } from './known-columns.ts'
-import type { References } from './references.ts'
+import { textOfJson, type References } from './references.ts'
 import { typeOfCast } from './sources.ts'
 import type { StatementNeeds } from './statement-needs.ts'
 import {
@@ -39,7 +39,6 @@ import {
   buildRecordset,
   convertJson,
   isJson,
-  jsonElements,
   pathLabel,
   typeExample,
   type TypedAs,
@@ -539,48 +538,43 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
    * composites and arrays also of parameters.
    */
   buildList (document: JsonDocument, path: TypedPath, at: SlotPlace['at']): Fragment {
-    if (path.resultType !== 'column') {
-      return jsonElements(this.buildDocument(document), path.resultType)
-    }
-    const { references } = document
-    const type = path.example === undefined ? this.targetType(path.column) : undefined
-    if (type === undefined) {
-      return this.converter.convertList(this.buildDocument(document), path)
-    }
-    const place = { column: path.column, isCompared: true, at }
+    const { column, resultType, example } = path
+    const ofColumn = (): Type | undefined =>
+      example === undefined ? this.targetType(column) : undefined
+    const type = resultType === 'column' ? ofColumn() : RESULT_TYPES[resultType]
+    const isUntyped = type === undefined || resultType !== 'column' || isJsonType(baseOf(type))
+    const list = isUntyped
+      ? this.buildDocument(document)
+      : this.#buildTypedList(document, type, { column, isCompared: true, at })
+    return type !== undefined && isReadAsText(type)
+      ? elementsOf(list, type)
+      : this.converter.convertList(list, path)
+  }
+
+  #buildTypedList (document: JsonDocument, type: Type, place: ReferencePlace): Fragment {
     const list = readWhole(document)
-    const name = nameWritten(withoutLimits(type))
-    const base = baseOf(type)
-    if (isJsonType(base)) {
-      return sql`(select array(
-        select nullif(e.value::pg_catalog.text, 'null')::${base.sql as Fragment}
-        from pg_catalog.json_array_elements(${this.buildDocument(document)}) as e (value)))`
-    }
-    if (!isText(type)) {
-      const json = list === undefined
-        ? sql`pg_catalog.json_build_array(${
-          join(references.map(reference => this.#typed.jsonOf(reference, type, place)), sql`, `)
-        })`
-        : this.#typed.listOf(list, type, place)
-      return this.converter.convertList(json, path)
-    }
-    // A subquery is computed once.
-    if (list !== undefined) {
-      const json = this.#typed.listOf(list, type, place)
-      return sql`(select array(select e.value::${name as Fragment} from
-        pg_catalog.json_array_elements_text(${json}) as e (value)))`
-    }
-    const values = references.map(reference =>
-      sql`${this.#typed.textOf(reference, type, place)}::${name as Fragment}`)
-    return sql`(select array[${join(values, sql`, `)}])`
+    if (list !== undefined) return this.#typed.listOf(list, type, place)
+    const all = document.references.map(one => this.#typed.jsonOf(one, type, place))
+    return sql`pg_catalog.array_to_json(array[${join(all, sql`, `)}]::pg_catalog.json[])`
   }
 }
 
 const TEXT = typeOfCast('text')
 
+/** The types of paths into JSON. */
+const RESULT_TYPES = { json: typeOfCast('jsonb'), text: TEXT }
+
 /** Whether PostgreSQL reads the texts of a list as values of a type. */
-function isText (type: Type): boolean {
-  const base = baseOf(type)
-  return nameWritten(type) !== undefined && base.kind !== 'array' && base.oid < FIRST_READ_OID &&
-    !isJsonType(base)
+function isReadAsText (type: Type): boolean {
+  const { kind, oid } = baseOf(type)
+  return nameWritten(type) !== undefined && kind !== 'array' && oid < FIRST_READ_OID
+}
+
+/** A JSON array as an array of a type. A subquery is computed once. */
+function elementsOf (list: Fragment, type: Type): Fragment {
+  const text = isJsonType(baseOf(type))
+    ? sql`nullif(e.value::pg_catalog.text, 'null')`
+    : textOfJson(sql`e.value`)
+  return sql`(select array(select ${text}::${nameWritten(withoutLimits(type)) as Fragment}
+    from pg_catalog.json_array_elements(${list}) as e (value)))`
 }
