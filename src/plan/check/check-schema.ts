@@ -142,33 +142,23 @@ function checkReference (kind: ReferenceKind, value: string, place: SchemaPlace)
   return true
 }
 
-/** Checks every string inside any JSON. */
-function checkStrings (value: Json, place: SchemaPlace): boolean {
-  // All values share one path: to create a path and a place for each took most of the time.
-  const path = [...place.path]
-  const visit = (item: Json): boolean => {
-    if (isPlain(item)) return true
-    if (typeof item === 'string') {
-      return checkReference('any', item, { ...place, path: [...path] })
-    }
-    if (!isNested(item)) return true
-    let valid = true
-    if (Array.isArray(item)) {
-      for (let i = 0; i < item.length; i++) valid = visitAt(i, item[i] as Json) && valid
-    } else {
-      for (const key of Object.keys(item)) {
-        valid = visitAt(key, (item as JsonObject)[key] as Json) && valid
-      }
-    }
-    return valid
+/**
+ * Checks every string inside any JSON. All values share one `path`: to create a path and a place
+ * for each took most of the time.
+ */
+function checkStrings (value: Json, place: SchemaPlace, path = [...place.path]): boolean {
+  if (typeof value === 'string') {
+    return isPlain(value) || checkReference('any', value, { ...place, path: [...path] })
   }
-  const visitAt = (step: string | number, item: Json): boolean => {
+  if (!isNested(value)) return true
+  const items = value as Readonly<Record<string | number, Json>>
+  let valid = true
+  for (const step of Array.isArray(value) ? value.keys() : Object.keys(value)) {
     path.push(step)
-    const valid = visit(item)
+    valid = checkStrings(items[step] as Json, place, path) && valid
     path.pop()
-    return valid
   }
-  return visit(value)
+  return valid
 }
 
 function checkArray (schema: TSchema, value: readonly Json[], place: SchemaPlace): boolean {
