@@ -122,9 +122,8 @@ export function planDocument (
   const position = context.findSlot(path)
   if (position !== undefined) return documentOf(referToValue(position, isNested(value)))
   const references: Reference[] = []
-  const replaced = writeJson(value).includes('"$')
-    ? replaceStrings(value, path, { context, minRows, references })
-    : value
+  const isData = isNested(value) && !writeJson(value).includes('"$')
+  const replaced = isData ? value : replaceStrings(value, path, { context, minRows, references })
   return { kind: 'document', value: replaced, references }
 }
 
@@ -200,7 +199,7 @@ interface Replacement {
 }
 
 /** Copies `value`, with placeholders for references and `$$` unescaped. */
-export function replaceStrings (value: Json, path: Path, replacement: Replacement): Json {
+function replaceStrings (value: Json, path: Path, replacement: Replacement): Json {
   if (typeof value === 'string') {
     const { context, minRows = 0, references } = replacement
     const resolved = context.resolveString(value, path, minRows)

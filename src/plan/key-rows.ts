@@ -2,14 +2,12 @@
  * Plans `key` and `values` of an update: JSON → groups of rows that change the same columns in
  * the same way. Each group is a separate UPDATE within the statement.
  */
-import { modifiers, type Modifier, type ModifierName } from '../../schemas/modifier.ts'
-import { referenceAttempt } from '../../schemas/operand.ts'
 import { has, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
 import type { Place, PlanContext } from './context.ts'
-import { readDollarMember } from './document.ts'
-import type { BulkUpdateGroup, RowField } from './nodes.ts'
-import { checkModifier, planModifier } from './set.ts'
-import { fieldName, planFields, type DocumentMember } from './stored-values.ts'
+import { documentOf, readDollarMember, referToValue } from './document.ts'
+import type { Assignment, BulkUpdateGroup, JsonDocument, RowField, Single } from './nodes.ts'
+import { planNewValue } from './set.ts'
+import { fieldName, storeObjects } from './stored-values.ts'
 import { checkRows, maxGroups, maxRepetition, readRowList } from './values.ts'
 
 /** An element of `key`. */
@@ -21,18 +19,17 @@ interface Key {
   readonly name: string
 }
 
-/** The new value of a column in a row: the operand of a modifier. */
-interface Cell extends DocumentMember {
-  readonly column: string
-  /** A plain value counts as `{"$value": …}`. */
-  readonly modifier: ModifierName
-  /** What all rows of a group have in common; see `signCell`. */
+/** The new value of a column in a row. */
+interface Cell extends Assignment {
+  /** The operand as a value of the row; undefined: rows cannot have different ones. */
+  readonly document: JsonDocument | undefined
+  /** What all rows of a group have in common: the modifier, and an operand that is the same. */
   readonly sign: string
 }
 
 interface Row {
   readonly position: number
-  readonly keys: readonly DocumentMember[]
+  readonly keys: readonly JsonDocument[]
   /** Sorted by column. */
   readonly cells: readonly Cell[]
 }
@@ -110,55 +107,59 @@ function readKey (
   row: JsonObject,
   name: string,
   { context, path }: Place
-): Row['keys'][number] | undefined {
+): JsonDocument | undefined {
   if (!has(row, name)) {
     const message = `"${name}" is required: each row must name the columns of "key".`
     return context.addIssue('member_missing', path, message)
   }
   const value = row[name] as Json
-  const member = readDollarMember(value)
-  const key = member?.[0] === '$value'
-    ? { value: member[1], path: [...path, '$value'] }
-    : { value, path }
-  if (key.value === null) {
-    return context.addIssue('member_invalid', key.path, 'A key must not be null.')
+  const cell = readCell(name, value, { context, path })
+  if (cell === undefined) return undefined
+  const modifier = readDollarMember(value)?.[0]
+  const at = modifier === undefined ? path : [...path, modifier]
+  if (cell.modifier !== '$value') {
+    const message = `"${cell.modifier}" computes a new value, but a key finds the row. To change ` +
+      'a column of "key", let the rows name the key differently: {"column": …, "as": …}.'
+    return context.addIssue('member_invalid', at, message)
   }
-  if (member === undefined || member[0] === '$value') return key
-  if (!checkModifier(name, member, { context, path })) return undefined
-  if (member[0] === '$first') return key
-  const message = `"${member[0]}" computes a new value, but a key finds the row. To change a ` +
-    'column of "key", let the rows name the key differently: {"column": …, "as": …}.'
-  return context.addIssue('member_invalid', [...path, member[0]], message)
+  const { document } = cell
+  return document === undefined || document.value === null
+    ? context.addIssue('member_invalid', at, 'A key must not be null.')
+    : document
 }
 
 /** Reads a new value; returns undefined after an issue. */
-function readCell (
-  column: string,
-  value: Json,
-  { context, path }: Place
-): Cell | undefined {
-  const member = readDollarMember(value)
-  if (member === undefined) return { column, modifier: '$value', value, path, sign: '' }
-  const [name, operand] = member
-  if (name === '$value') {
-    // A member of the document that is null becomes NULL; the JSON null is an assignment.
-    const sign = operand === null ? JSON.stringify(member) : ''
-    return { column, modifier: name, value: operand, path: [...path, name], sign }
-  }
-  if (!checkModifier(column, member, { context, path })) return undefined
-  if (name === '$first') return { column, modifier: '$value', value, path, sign: '' }
-  const modifier = name as ModifierName
-  const sign = signCell(modifier, operand)
-  return { column, modifier, value: operand, path: [...path, name], sign }
+function readCell (column: string, value: Json, place: Place): Cell | undefined {
+  const [planned] = planNewValue([column, value], place)
+  if (planned === undefined) return undefined
+  const { operand } = planned
+  const modifier = planned.modifier === '$first' ? '$value' : planned.modifier
+  const document = documentOfField(operand)
+  const sign = document === undefined
+    ? JSON.stringify([modifier, operand])
+    : modifier === '$value' ? '' : modifier
+  return { column, modifier, operand, document, sign }
 }
 
 /**
- * Returns what must be equal in all rows of a group: the modifier, and its operand if rows cannot
- * have different ones.
+ * The operand of a new value as a value of the row. Undefined: there is none, it is a column, or it
+ * is the JSON null, for which a row would have NULL.
  */
-function signCell (modifier: ModifierName, operand: Json): string {
-  const { reads }: Modifier = modifiers[modifier]
-  return reads === 'nothing' || reads === 'column' ? JSON.stringify([modifier, operand]) : modifier
+function documentOfField (operand: Single | undefined): JsonDocument | undefined {
+  switch (operand?.kind) {
+    case 'document':
+      return operand.value === null ? undefined : operand
+    case 'null':
+      return { kind: 'document', value: null, references: [] }
+    case 'reference':
+      return documentOf(operand)
+    case 'literal':
+      return operand.position === undefined
+        ? { kind: 'document', value: operand.value, references: [] }
+        : documentOf(referToValue(operand.position, false))
+    default:
+      return undefined
+  }
 }
 
 /** Adds an issue for each row whose key, as text, equals that of an earlier row. */
@@ -171,7 +172,7 @@ function checkDuplicates (
   for (const { position, keys } of rows) {
     // A row without a complete key already has an issue.
     if (length === 0 || keys.length < length) continue
-    if (!keys.every(({ value }) => isLiteral(value))) continue
+    if (keys.some(({ references }) => references.length > 0)) continue
     const text = keys.map(({ value }) => writeJson(value)).join()
     const first = known.get(text)
     if (first === undefined) known.set(text, position)
@@ -180,12 +181,6 @@ function checkDuplicates (
       context.addIssue('key_duplicate', ['values', position], message)
     }
   }
-}
-
-/** Whether a value has no references. */
-function isLiteral (value: Json): boolean {
-  if (typeof value === 'string') return !referenceAttempt.test(value)
-  return typeof value !== 'object' || !JSON.stringify(value).includes('"$')
 }
 
 function describeLimit (groups: number, repeated: number): string {
@@ -210,16 +205,17 @@ function planGroup (
     ...keys.map(({ column, name }) => ({ column, modifier: undefined, member: name })),
     ...cells.filter((_, i) => own[i]).map(({ column, modifier }) => ({ column, modifier }))
   ].map((field, i) => ({ name: fieldName(i + 1), ...field }))
-  const members = rows.map(({ position, keys, cells }): readonly DocumentMember[] =>
-    [{ value: position, path: [] }, ...keys, ...cells.filter((_, i) => own[i])])
-  const computed = cells.filter((_, i) => !own[i])
-    .flatMap(({ column, modifier, value, path }) =>
-      planModifier(column, [modifier, value], { context, path: path.slice(0, -1) }))
+  const objects = rows.map(({ position, keys, cells }) => [
+    { kind: 'document' as const, value: position, references: [] },
+    ...keys,
+    ...cells.flatMap(({ document }, i) => own[i] === true ? document as JsonDocument : [])
+  ].map((value, i) => [fieldName(i), value] as const))
   return {
     fields,
-    computed,
+    computed: cells.filter((_, i) => !own[i])
+      .map(({ column, modifier, operand }) => ({ column, modifier, operand })),
     positions: rows.map(({ position }) => position),
-    rows: planFields(members, context)
+    rows: storeObjects(objects)
   }
 }
 

@@ -24,15 +24,24 @@ export function planSet (
   planWord = planModifier
 ): readonly Assignment[] | undefined {
   if (values === undefined) return undefined
-  return readEntries(values, place)?.flatMap(
-    ([column, value]): readonly Assignment[] => {
-      const word = readDollarMember(value)
-      const inner = { ...place, path: [...place.path, column] }
-      if (word !== undefined) return planWord(column, word, inner)
-      const operand: Single = value === null ? { kind: 'null' } : planDocument(value, inner)
-      return [{ column, modifier: '$value', operand }]
-    }
-  )
+  return readEntries(values, place)?.flatMap(([column, value]) => {
+    const inner = { ...place, path: [...place.path, column] }
+    const word = readDollarMember(value)
+    if (word !== undefined) place.context.count(1, [...inner.path, word[0]])
+    return planNewValue([column, value], inner, planWord)
+  })
+}
+
+/** Plans the new value of a column. Returns no assignment after an issue. */
+export function planNewValue (
+  [column, value]: readonly [string, Json],
+  place: ModifierPlace,
+  planWord = planModifier
+): readonly Assignment[] {
+  const word = readDollarMember(value)
+  if (word !== undefined) return planWord(column, word, place)
+  const operand: Single = value === null ? { kind: 'null' } : planDocument(value, place)
+  return [{ column, modifier: '$value', operand }]
 }
 
 const insertWords = ['$col', '$first', '$value']
@@ -48,10 +57,7 @@ export function planInsertWord (
 ): readonly Assignment[] {
   const { context } = place
   const path = [...place.path, name]
-  if (name === '$col') {
-    context.count(1, path)
-    return planSourceValue(column, operand, { ...place, path })
-  }
+  if (name === '$col') return planSourceValue(column, operand, { ...place, path })
   if (insertWords.includes(name)) return planModifier(column, [name, operand], place)
   const message = `${describeUnknown('member', name, insertWords)} ${STORE_OBJECT}`
   context.addIssue('member_invalid', path, message)
@@ -115,33 +121,13 @@ interface ModifierPlace extends Place {
   readonly readSource?: ReadColumn | undefined
 }
 
-/**
- * Whether a modifier exists and takes this operand. Columns of `from` are not allowed in it. Adds
- * an issue for each problem, except for references that do not exist.
- */
-export function checkModifier (
-  column: string,
-  [name, operand]: readonly [string, Json],
-  { context, path }: Place
-): boolean {
-  const modifier = findModifier(name, { context, path })
-  if (modifier === undefined) return false
-  if (modifier.joined !== true && !namesSource(operand, modifier, undefined)) {
-    return checkSchema(modifier.operand, operand, { context, path: [...path, name] })
-  }
-  // This always adds an issue, because there is no `from`.
-  planModifier(column, [name, operand], { context, path })
-  return false
-}
-
 /** Plans a computed value of a column. Returns no assignment after an issue. */
-export function planModifier (
+function planModifier (
   column: string,
   [name, operand]: readonly [string, Json],
   { context, path, conflict = false, readSource }: ModifierPlace
 ): readonly Assignment[] {
   const place = { context, path: [...path, name], readSource }
-  context.count(1, place.path)
   const modifier = findModifier(name, { context, path, conflict })
   if (modifier === undefined) return []
   if (modifier.joined === true) return planSourceValue(column, operand, place)

@@ -3,14 +3,13 @@
  * References and issues are found at once; a statement writes the values one by one or together.
  */
 import { isNested, writeJson, type Json, type JsonObject } from '../json/parse.ts'
-import type { Path, PlanContext } from './context.ts'
+import type { PlanContext } from './context.ts'
 import {
   hasReference,
   placeholderOf,
+  planDocument,
   readNumber,
-  referToValue,
-  replaceNumbers,
-  replaceStrings
+  replaceNumbers
 } from './document.ts'
 import type { Cell, JsonDocument, Reference, RowGroup, StoredJson } from './nodes.ts'
 import { isValue } from './reference.ts'
@@ -18,33 +17,22 @@ import { isValue } from './reference.ts'
 /** Maximum number of rows whose values are written one by one. */
 export const MAX_CELL_ROWS = 16
 
-export interface DocumentMember {
-  readonly value: Json
-  readonly path: Path
-}
-
-/** The name of a field of `planFields`, which PostgreSQL gives to a field of ROW(…) too. */
+/** The name of a field of a row, which PostgreSQL gives to a field of ROW(…) too. */
 export function fieldName (position: number): string {
   return `f${position + 1}`
 }
 
-/** Plans objects, whose fields have values with their own paths in the request. */
-export function planFields (
-  rows: ReadonlyArray<readonly DocumentMember[]>,
-  context: PlanContext
+/** Stores objects of values. */
+export function storeObjects (
+  objects: ReadonlyArray<ReadonlyArray<readonly [name: string, value: JsonDocument]>>
 ): StoredJson {
-  const objects = rows.map(members =>
-    Object.fromEntries(members.map(({ value }, i) => [fieldName(i), value])))
-  return planObjects(objects, context, (i, _, member) => rows[i]?.[member]?.path as Path)
-}
-
-/** Plans rows of `values`, at these `positions`. */
-export function planRows (
-  objects: readonly JsonObject[],
-  positions: RowGroup['positions'],
-  context: PlanContext
-): StoredJson {
-  return planObjects(objects, context, (i, column) => ['values', positions[i] as number, column])
+  const references: Reference[] = []
+  const join = ({ value, references: own }: JsonDocument): Json => own.length === 0
+    ? value
+    : replaceNumbers(value, number => placeholderOf(references.push(own[number] as Reference) - 1))
+  const value = objects.map(members =>
+    Object.fromEntries(members.map(([name, member]) => [name, join(member)])))
+  return { kind: 'document', value, references, inBulk: objects.length > MAX_CELL_ROWS }
 }
 
 /** Stores rows in which every string is data. */
@@ -53,26 +41,19 @@ export function storeData (objects: readonly JsonObject[]): StoredJson {
   return { kind: 'document', value: objects, references: [], inBulk }
 }
 
-/** `pathOf`: returns the path of a value in the request. */
-function planObjects (
+/** Plans rows of `values`, at these `positions`. */
+export function planRows (
   objects: readonly JsonObject[],
-  context: PlanContext,
-  pathOf: (row: number, column: string, member: number) => Path
+  positions: RowGroup['positions'],
+  context: PlanContext
 ): StoredJson {
-  const references: Reference[] = []
-  const replaceValue = (value: Json, path: Path): Json => {
-    const position = context.findSlot(path)
-    return position === undefined
-      ? replaceStrings(value, path, { context, references })
-      : placeholderOf(references.push(referToValue(position, isNested(value))) - 1)
-  }
   const inBulk = objects.length > MAX_CELL_ROWS
   // Only all of many rows together have a slot; see readRows.
   if (inBulk && !writeJson(objects).includes('"$')) return storeData(objects)
-  const value = objects.map((object, i) =>
-    Object.fromEntries(Object.entries(object).map(([column, value], member) =>
-      [column, replaceValue(value, pathOf(i, column, member))])))
-  return { kind: 'document', value, references, inBulk }
+  return storeObjects(objects.map((object, i) => Object.entries(object).map(([column, value]) => {
+    const path = ['values', positions[i] as number, column]
+    return [column, planDocument(value, { context, path })]
+  })))
 }
 
 /** The values of each row by column; undefined: a statement takes the rows together. */
