@@ -3,7 +3,6 @@
  * whole filter are checked here. PostgreSQL checks whether an operand fits its column.
  */
 import type { OperandKind } from '../../schemas/operand.ts'
-import { maxColumns } from '../../schemas/operation.ts'
 import { operators, type Operator, type OperatorName } from '../../schemas/operator.ts'
 import { has, isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { within, type Place } from './context.ts'
@@ -42,8 +41,8 @@ interface FilterPlace extends ListPlace, FilterColumns {
   readonly column?: ColumnPath
   /** Whether the column belongs to the table of `exists`. */
   readonly isForeign?: boolean
-  /** Counts for the limits of the whole filter. */
-  readonly used: { conditions: number, readonly columns: Set<string> }
+  /** The number of conditions of the whole filter. */
+  readonly used: { conditions: number }
 }
 
 /**
@@ -56,25 +55,17 @@ export function planFilter (
   columns: Partial<FilterColumns> = {}
 ): readonly Predicate[] {
   if (filter === undefined) return []
-  const used = { conditions: 0, columns: new Set<string>() }
+  const used = { conditions: 0 }
   const { read = columnsOf(context.table), readSource } = columns
   const place =
     { context, path, negated: false, minRows: 0, used, read, readRow: read, readSource }
   const predicates = planMembers(filter as JsonObject, place)
   const { maxConditions } = context.batch.limits
-  const name = `"${path.join('.')}"`
   if (used.conditions > maxConditions) {
     context.addIssue(
       'member_invalid',
       path,
-      `${name} has ${used.conditions} conditions; at most ${maxConditions} are allowed.`
-    )
-  }
-  if (used.columns.size > maxColumns) {
-    context.addIssue(
-      'member_invalid',
-      path,
-      `${name} names ${used.columns.size} columns; at most ${maxColumns} are allowed.`
+      `"${path.join('.')}" has ${used.conditions} conditions; at most ${maxConditions} are allowed.`
     )
   }
   return predicates
@@ -137,7 +128,6 @@ function planConditions (
   place: FilterPlace
 ): readonly Predicate[] {
   const path = place.read(column, place)
-  place.used.columns.add(path.column)
   return Object.entries(conditions).map(([name, operand]): Predicate => {
     const inner = { ...within(place, name), column: path }
     if (name === 'not') {

@@ -242,20 +242,6 @@ t.test('the size of all issues is bounded', async t => {
   }
 })
 
-t.test('at most 1600 distinct columns are accepted in a filter', async t => {
-  const conditions = (count: number): object =>
-    Object.fromEntries(repeat(count, i => [`c${i}`, { eq: 1 }]))
-  const check = (where: object): string[] => issuesOf(
-    [{ id: 'o', ...select, where }],
-    { conditions: '10000' }
-  )
-  t.same(check(conditions(1601)), ['member_invalid where'])
-  t.same(check({ or: [conditions(1000), { not: conditions(1601) }] }), ['member_invalid where'])
-  t.same(check(conditions(1600)), [])
-  const repeated = { or: repeat(2000, () => ({ id: { eq: 1 } })) }
-  t.same(check(repeated), [], 'only distinct columns are counted')
-})
-
 t.test('a path can have as many keys as JSON can have levels', async t => {
   const check = (keys: number): string[] => {
     const column = `j${'->a'.repeat(keys)}`
