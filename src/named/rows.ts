@@ -7,7 +7,7 @@ import type { ColumnPath } from '../plan/nodes.ts'
 import type { RowsDocument } from '../plan/plan.ts'
 import type { PathIssue } from './issues.ts'
 import type { WriteIssue } from '../values/issue.ts'
-import { writeRow, type ReportMember, type RowMembers, type WrittenRows } from '../values/rows.ts'
+import { writeRow, type RowMembers, type WrittenRows } from '../values/rows.ts'
 
 /** The values of the fields of a row. A missing one is null. Names are those of `fieldName`. */
 export function readFields (row: JsonObject, fields: RowsDocument['fields']): JsonObject {
@@ -47,14 +47,18 @@ export interface CollectedRows {
 
 type RefuseValue = (path: PathIssue['path'], issue: WriteIssue) => void
 
+/** Rows as a statement takes them: their fields, or as they are, in the types of these members. */
+interface TakenRows {
+  readonly fields: RowsDocument['fields'] | undefined
+  readonly members: RowMembers
+  readonly list: ListText
+}
+
 export class RowCollector {
   /** undefined: no row is inserted as it is. */
-  readonly #rows: RowTexts | undefined
-  readonly #documents: ReadonlyArray<{
-    readonly fields: RowsDocument['fields'],
-    readonly rows: RowTexts
-  }>
-
+  readonly #inserted: readonly TakenRows[] | undefined
+  readonly #documents: ReadonlyArray<readonly TakenRows[]>
+  readonly #all: readonly TakenRows[]
   #columns: readonly string[] | undefined
 
   /** `inserted`: the members of rows that are inserted as they are; undefined if none are. */
@@ -62,9 +66,9 @@ export class RowCollector {
     documents: ReadonlyArray<RowsDocument & { readonly members: readonly RowMembers[] }>,
     inserted: readonly RowMembers[] | undefined
   ) {
-    this.#documents = documents.map(({ fields, members }) =>
-      ({ fields, rows: new RowTexts(members) }))
-    this.#rows = inserted && new RowTexts(inserted)
+    this.#inserted = inserted && takeRows(inserted)
+    this.#documents = documents.map(({ fields, members }) => takeRows(members, fields))
+    this.#all = [...this.#inserted ?? [], ...this.#documents.flat()]
   }
 
   /**
@@ -72,26 +76,26 @@ export class RowCollector {
    * value that the type of its column refuses, and its path in the row.
    */
   add (row: JsonObject, text: Buffer, refuse: RefuseValue): string | undefined {
-    if (this.#rows !== undefined) {
-      const problem = this.#addColumns(row)
-      if (problem !== undefined) return problem
-      this.#rows.add(row, ({ name }, issue) => refuse([name], issue), text)
-    }
-    for (const { fields, rows } of this.#documents) {
-      const read = readFields(row, fields)
-      rows.add(read, (member, issue) => {
-        const { path } = fields.find(({ name }) => name === member.name) as typeof fields[number]
-        refuse([path.column, ...path.keys], issue)
+    const problem = this.#inserted && this.#addColumns(row)
+    if (problem !== undefined) return problem
+    for (const { fields, members, list } of this.#all) {
+      const read = fields === undefined ? row : readFields(row, fields)
+      const written = writeRow(read, members, ({ name }, issue) => {
+        const path = fields?.find(field => field.name === name)?.path
+        refuse(path === undefined ? [name] : [path.column, ...path.keys], issue)
       })
+      list.add(written === row ? text : Buffer.from(JSON.stringify(written)))
     }
     return undefined
   }
 
   finish (): CollectedRows {
+    const finishAll = (rows: readonly TakenRows[]): readonly WrittenRows[] =>
+      rows.map(({ members, list }) => ({ members, text: list.finish() }))
     return {
       columns: this.#columns,
-      rows: this.#rows?.finish() ?? [],
-      documents: this.#documents.map(({ rows }) => rows.finish())
+      rows: finishAll(this.#inserted ?? []),
+      documents: this.#documents.map(finishAll)
     }
   }
 
@@ -106,27 +110,13 @@ export class RowCollector {
   }
 }
 
-/** Rows in the texts that the statements take. */
-class RowTexts {
-  readonly #texts: ReadonlyArray<{ readonly members: RowMembers, readonly list: ListText }>
-
-  /** If no statement takes them, they are kept as they are. */
-  constructor (members: readonly RowMembers[]) {
-    const all = members.length === 0 ? [[]] : members
-    this.#texts = all.map(members => ({ members, list: new ListText() }))
-  }
-
-  /** `text`: that of the row as it is, if it is known. */
-  add (row: JsonObject, report: ReportMember, text?: Buffer): void {
-    for (const { members, list } of this.#texts) {
-      const written = writeRow(row, members, report)
-      list.add(written === row && text !== undefined ? text : Buffer.from(JSON.stringify(written)))
-    }
-  }
-
-  finish (): readonly WrittenRows[] {
-    return this.#texts.map(({ members, list }) => ({ members, text: list.finish() }))
-  }
+/** If no statement takes the rows, they are kept as they are. */
+function takeRows (
+  all: readonly RowMembers[],
+  fields?: RowsDocument['fields']
+): readonly TakenRows[] {
+  const known = all.length === 0 ? [[]] : all
+  return known.map(members => ({ fields, members, list: new ListText() }))
 }
 
 const BLOCK_BYTES = 65_536

@@ -43,7 +43,6 @@ export class Upload {
   readonly #target: UploadTarget
   readonly #limits: UploadLimits
   readonly #reader: CsvReader | LineReader
-  #lastRows: UploadRows = { rows: [] }
   readonly #rows: RowCollector
   /** All parameters, without the rows. */
   readonly #values: JsonObject
@@ -79,14 +78,13 @@ export class Upload {
     this.#addRows(this.#reader.read(chunk))
   }
 
-  /** Called when all bytes were read. */
+  /** Called when all bytes were read. Throws what `read` throws. */
   async end (): Promise<void> {
-    this.#lastRows = await this.#reader.finish()
+    this.#addRows(await this.#reader.finish())
   }
 
-  /** Plans the batch after `end`. Throws what `read` throws. */
+  /** Plans the batch after `end`. Throws `params_invalid`. */
   finish (): PlannedBatch {
-    this.#addRows(this.#lastRows)
     const { name, minItems } = this.#target
     if (this.#count < minItems) {
       const message = `"${name}" has ${this.#count} rows; at least ${minItems} are required.`
