@@ -78,28 +78,21 @@ export function countRequiredRows (emptyMatches: boolean, negated: boolean): num
 }
 
 /**
- * Plans a list that may be empty. An empty list matches no row; inside `not`, where it would match
- * every row, it is an issue.
- */
-export function planPossiblyEmptyList (operand: Json, place: ListPlace): List {
-  if (place.negated && Array.isArray(operand) && operand.length === 0) {
-    place.context.addIssue(
-      'operand_invalid',
-      place.path,
-      `"${place.path.at(-1)}" must not be an empty array inside "not" or "not_exists": the ` +
-        'condition would match every row.'
-    )
-  }
-  return planList(operand, place)
-}
-
-/**
  * Plans an array of literals and references, or a reference that is a list itself (`$op.*.column`,
- * or a parameter).
+ * or a parameter). An empty list matches no row; inside `not`, where it would match every row, it
+ * is an issue.
  */
 export function planList (operand: Json, place: ListPlace): List {
-  const { context, path } = place
+  const { context, path, negated } = place
   if (typeof operand === 'string') return { kind: 'list', of: planDocument(operand, place) }
+  if (negated && (operand as readonly Json[]).length === 0) {
+    context.addIssue(
+      'operand_invalid',
+      path,
+      `"${path.at(-1)}" must not be an empty array inside "not" or "not_exists": the condition ` +
+        'would match every row.'
+    )
+  }
   const position = context.findSlot(path)
   return {
     kind: 'list',

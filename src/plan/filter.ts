@@ -10,7 +10,6 @@ import {
   countRequiredRows,
   planDocument,
   planList,
-  planPossiblyEmptyList,
   planScalar,
   readDollarMember,
   type ListPlace
@@ -183,7 +182,7 @@ const planners: Record<OperandKind, (operand: Json, place: FilterPlace) => Opera
   },
   distinct: (operand, place) =>
     operand === null ? { kind: 'keyword', word: null } : planSingle(operand, place),
-  list: planPossiblyEmptyList,
+  list: planList,
   nonEmptyList: planList,
   keys: planList,
   bounds (operand, place) {
