@@ -231,7 +231,7 @@ export function readOutput (
   output: readonly OutputColumn[],
   otherwise: ReadColumn
 ): ReadColumn {
-  return (text, place) => {
+  return (text, place, meets) => {
     const column = output.find(({ name }) => name === text)
     if (column !== undefined && !isAllColumns(column)) {
       return { column: text, keys: [], resultType: resultTypeOf(column) }
@@ -239,7 +239,7 @@ export function readOutput (
     const path = readPath(text)
     return path.keys.length > 0 && output.some(({ name }) => name === path.column)
       ? path
-      : otherwise(text, place)
+      : otherwise(text, place, meets)
   }
 }
 

@@ -192,20 +192,17 @@ function planRowsSource (
     aliases.has(column.name) ? [] : [fields.addOutput(column, within(columnsPlace, i))]
   )
   const others = new Map<string, OutputColumn>()
+  const readOther: ReadColumn = (text, place, meets) => {
+    const key = JSON.stringify([text, meets])
+    const other = others.get(key) ?? fields.addValue(readAlias(text, aliases), { meets, place })
+    others.set(key, other)
+    return toPath(other.name)
+  }
+  const read = readOutput(output, isFixed ? refuseOthers(output, readPath, OF) : readOther)
   return {
     read (text, place, meets) {
-      const found = output.find(({ name }) => name === text)
-      if (found !== undefined) {
-        fields.meet(found, meets)
-        return toPath(text)
-      }
-      const into = readAlias(text, aliases)
-      if (into.keys.length > 0 && output.some(({ name }) => name === into.column)) return into
-      if (isFixed) return refuseOthers(output, readPath, OF)(text, place)
-      const key = JSON.stringify([text, meets])
-      const other = others.get(key) ?? fields.addValue(into, { meets, place })
-      others.set(key, other)
-      return toPath(other.name)
+      fields.meet(output.find(({ name }) => name === text), meets)
+      return read(text, place, meets)
     },
     finish () {
       if (parameter === undefined || !fields.checkTypes()) return undefined
@@ -301,8 +298,8 @@ class Fields {
   }
 
   /** A declared column takes its type from the first column that its values meet. */
-  meet (column: OutputColumn, meets: Meeting | undefined): void {
-    if (!isUnchanged(column)) return
+  meet (column: OutputColumn | undefined, meets: Meeting | undefined): void {
+    if (column === undefined || !isUnchanged(column)) return
     const field = this.#fields.find(({ name }) => name === column.path.column) as OpenField
     field.type ??= meets
   }

@@ -112,6 +112,19 @@ t.test('rows that are read become objects of fields', async t => {
   t.match(text, '1.10', 'numbers keep their digits')
 })
 
+t.test('a path into an alias leads into its member, not into another column', async t => {
+  const from = {
+    param: 'read',
+    on: { a: 'y->k' },
+    columns: [{ column: 'a', as: 'y' }, { column: 'b', cast: 'int', as: 'a' }]
+  }
+  const update = { id: 'u', op: 'update', table: 't', from, set: { c: { $from: 'a' } } }
+  const batch = [update] as unknown as Batch
+  const aliased = new RequestPlanner({ name: 'c', operations: batch }, limits, known)
+  const { values } = aliased.plan([[], [{ a: { k: 1 }, b: 2 }], 0, []])
+  t.same(values.at(-1), [{ f1: 2, f2: 1 }])
+})
+
 t.test('more rows than an operation may have are an issue', async t => {
   const many = [{}, {}, {}, {}, {}]
   t.same(planner.findIssues([many, many, 0, many]), [
