@@ -2,8 +2,9 @@
  * Prometheus metrics. Names, labels and units are a public contract. Label values are bounded in
  * number: values that only a client names become `other`. The admin server serves the metrics.
  */
+import client, { type Counter, type Registry } from '@prometheus-io/client'
 import type { FastifyInstance } from 'fastify'
-import metricsModule, { type IFastifyMetrics } from 'fastify-metrics'
+import metricsModule from 'fastify-metrics'
 import fp from 'fastify-plugin'
 import { catalogue } from '../src/errors/catalogue.ts'
 import { conditions } from '../src/errors/conditions.ts'
@@ -17,20 +18,16 @@ declare module 'fastify' {
   }
 }
 
-type Client = IFastifyMetrics['client']
-type Registry = InstanceType<Client['Registry']>
-type Counter = InstanceType<Client['Counter']>
-
 // A CommonJS module: Node nests its default export.
 const { default: fastifyMetrics } = metricsModule
 
 const BUCKETS_MS = [0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000]
 
 async function metrics (app: FastifyInstance): Promise<void> {
-  const client = await loadClient(app)
   // The library's global registry refuses a second app in the same process.
-  const register: Registry = new client.Registry()
+  const register = new client.Registry()
   await app.register(fastifyMetrics, {
+    promClient: client,
     endpoint: null,
     name: 'prometheus',
     defaultMetrics: { enabled: true, register },
@@ -44,7 +41,7 @@ async function metrics (app: FastifyInstance): Promise<void> {
     }
   })
   const batchLabel = createBoundedLabel(MAX_BATCHES)
-  const metrics = createMetrics(client, register)
+  const metrics = createMetrics(register)
   app.decorate('observer', createObserver(metrics, batchLabel))
   const errors = metrics.counter(
     ['code'],
@@ -69,32 +66,14 @@ async function metrics (app: FastifyInstance): Promise<void> {
 /** Known error codes. Functions of a database can raise any SQLSTATE, which is then the code. */
 const codes: ReadonlySet<string> = new Set([...Object.keys(catalogue), ...conditions.values()])
 
-/**
- * Returns the client library (prom-client) of fastify-metrics, which provides it only to apps that
- * registered the plugin.
- */
-export async function loadClient (app: FastifyInstance): Promise<Client> {
-  let client: Client | undefined
-  await app.register(async child => {
-    await child.register(fastifyMetrics, {
-      endpoint: null,
-      defaultMetrics: { enabled: false },
-      routeMetrics: { enabled: false }
-    })
-    client = child.getDecorator<IFastifyMetrics>('metrics').client
-  })
-  return client as Client
-}
-
 type Described = readonly [name: string, help: string]
 type Metrics = ReturnType<typeof createMetrics>
 
-function createMetrics (client: Client, register: Registry) {
+function createMetrics (register: Registry) {
   const registers = [register]
-  const counter = (labelNames: readonly string[], ...[name, help]: Described): Counter =>
+  const counter = (labelNames: readonly string[], ...[name, help]: Described): Counter<string> =>
     new client.Counter({ name, help, labelNames, registers })
   return {
-    client,
     register,
     counter,
     /** Creates a counter and a histogram of milliseconds. Returns what adds to both. */
@@ -228,7 +207,7 @@ const POOL_METRICS: ReadonlyArray<
 ]
 
 function createPoolMetrics (
-  { client, register }: Metrics,
+  { register }: Metrics,
   pools: Parameters<Observer['pools']>[0]
 ): void {
   for (const [name, help, read] of POOL_METRICS) {

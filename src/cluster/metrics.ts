@@ -2,18 +2,15 @@
  * Adds up the metrics of all workers. The counters of workers that have exited are kept, so that a
  * counter never decreases.
  */
-import Fastify from 'fastify'
-import { loadClient } from '../../plugins/metrics.ts'
+import client from '@prometheus-io/client'
 import type { Exposition, Snapshot } from '../transaction/decorators.ts'
 
-export type ClusterMetrics = Awaited<ReturnType<typeof createClusterMetrics>>
+export type ClusterMetrics = ReturnType<typeof createClusterMetrics>
 
 type Metric = Snapshot[number]
 
 /** Creates the aggregation, and starts to collect the process metrics of this process. */
-export async function createClusterMetrics () {
-  // An app that never listens: the client library is available only through one.
-  const client = await loadClient(Fastify())
+export function createClusterMetrics () {
   const own = new client.Registry()
   client.collectDefaultMetrics({ register: own })
   const latest = new Map<number, Snapshot>()

@@ -29,7 +29,7 @@ const EXTRA_CONNECTIONS = 4
 export async function startPrimary (
   { config, logger, batches }: AppOptions & { readonly batches: BatchSet }
 ): Promise<Pick<Service, 'stop'>> {
-  const metrics = await createClusterMetrics()
+  const metrics = createClusterMetrics()
   const workers = createWorkerSet(logger, metrics, batches.files)
   /** The address of the last worker that has started to listen; all workers share it. */
   let main: Address | undefined

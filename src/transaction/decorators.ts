@@ -2,8 +2,8 @@
  * What plugins offer to each other by decorators, so that they need not import each other: the
  * database, with its pools and its health, and metrics and spans of batches.
  */
+import type { Registry } from '@prometheus-io/client'
 import type { FastifyRequest } from 'fastify'
-import type { IFastifyMetrics } from 'fastify-metrics'
 import type { Failure } from '../errors/catalogue.ts'
 import type { HealthCheck } from '../postgres/health-check.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'
@@ -41,9 +41,7 @@ export async function findProblem (
 }
 
 /** Every metric with its samples, as one process sends them to another. */
-export type Snapshot = Awaited<
-  ReturnType<InstanceType<IFastifyMetrics['client']['Registry']>['getMetricsAsJSON']>
->
+export type Snapshot = Awaited<ReturnType<Registry['getMetricsAsJSON']>>
 
 /** Metrics in the text format of Prometheus, with their content type. */
 export interface Exposition {

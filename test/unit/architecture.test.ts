@@ -36,7 +36,7 @@ const directions: Readonly<Record<string, string>> = {
   plugins: 'auth mcp named openapi tables transaction sql sql/frame postgres plan json errors ' +
     'schemas',
   server: 'plugins named transaction config schemas',
-  cluster: 'server plugins named transaction',
+  cluster: 'server named transaction',
   cli: 'catalogue tables transaction sql named openapi postgres config auth plan json errors ' +
     'schemas',
   process: 'server cluster cli named config postgres schemas'
