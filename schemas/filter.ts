@@ -94,7 +94,10 @@ interface FilterOptions {
   readonly otherTables?: boolean
 }
 
-/** Creates the schema of a filter. Filters inside `and`, `or` and `not` must not be empty. */
+/**
+ * Creates the schema of a filter. Filters inside `and`, `or` and `not` must not be empty; `where`
+ * of `exists` takes the same filter again.
+ */
 function filterOf (operands: OperandSchemas, options: FilterOptions): TObject {
   const { emptyCode, keys, title, otherTables = true } = options
   const common = {
@@ -105,41 +108,32 @@ function filterOf (operands: OperandSchemas, options: FilterOptions): TObject {
       (otherTables ? '; `exists` and `not_exists` look into another table' : ''),
     expected: 'an object of conditions, for example {"sku": {"eq": "apple"}}'
   }
-  const membersOf = (filter: TSchema, exists: TSchema | undefined) => ({
-    ...combinatorsOf(filter, emptyCode),
-    ...exists !== undefined && existenceOf(exists)
-  })
-  /** What `exists` takes. `filter` is the schema of filters inside its `where`. */
-  const existsOf = (filter: TSchema): TSchema | undefined =>
-    otherTables
-      ? Type.Recursive(This =>
-        Type.Object({
-          table: TableText,
-          on: On,
-          where: Type.Optional(
-            Type.Object(membersOf(filter, This), { ...common, title: `Exists${title}` })
-          )
-        }, {
-          additionalProperties: false,
-          issueCode: 'operand_invalid',
-          title: `${title}Exists`,
-          description: 'rows of another table; `on`: column of that table → column of this one'
-        })
-      )
-      : undefined
-  const inner = Type.Recursive(This =>
-    Type.Object(membersOf(This, existsOf(This)), {
-      ...common,
-      minProperties: 1,
-      emptyCode,
-      issueCode: 'operand_invalid',
-      title: `Nested${title}`
+  return Type.Recursive(This => {
+    const membersOf = (filter: TSchema) => ({
+      ...combinatorsOf(filter, emptyCode),
+      ...otherTables && existenceOf(This, title)
     })
-  )
-  return Type.Object(membersOf(inner, existsOf(inner)), { ...common, title })
+    const inner = Type.Recursive(Inner =>
+      Type.Object(membersOf(Inner), {
+        ...common,
+        minProperties: 1,
+        emptyCode,
+        issueCode: 'operand_invalid',
+        title: `Nested${title}`
+      })
+    )
+    return Type.Object(membersOf(inner), { ...common, title })
+  }) as TSchema as TObject
 }
 
-function existenceOf (exists: TSchema) {
+/** `filter` is the schema of `where`. */
+function existenceOf (filter: TSchema, title: string) {
+  const exists = Type.Object({ table: TableText, on: On, where: Type.Optional(filter) }, {
+    additionalProperties: false,
+    issueCode: 'operand_invalid',
+    title: `${title}Exists`,
+    description: 'rows of another table; `on`: column of that table → column of this one'
+  })
   return {
     exists: Type.Optional({
       ...exists,
