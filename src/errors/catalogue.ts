@@ -256,20 +256,17 @@ export type FailureDetails = Partial<
  * `status`.
  */
 export class Failure extends Error {
-  readonly type: ErrorType
-  readonly code: string
-  readonly status: number
-  readonly details: FailureDetails
+  override readonly name = 'Failure'
+  readonly type!: ErrorType
+  readonly code!: string
+  readonly status!: number
+  readonly details!: FailureDetails
   /** Why, for the log. Sent only with ERROR_VERBOSITY=verbose; see refuse. */
   readonly reason?: string
 
   constructor (init: Pick<Failure, 'type' | 'code' | 'status' | 'message' | 'details'>) {
     super(init.message)
-    this.name = 'Failure'
-    this.type = init.type
-    this.code = init.code
-    this.status = init.status
-    this.details = init.details
+    Object.assign(this, init)
   }
 
   /** `false`: nothing was committed. `'unknown'` only for `commit_unknown`. */
@@ -281,14 +278,14 @@ export class Failure extends Error {
 /** Creates a failure of the catalogue. `message` defaults to the meaning of its code. */
 export function failure (
   code: FailureCode,
-  message?: string,
+  message = catalogue[code].meaning,
   details: FailureDetails = {}
 ): Failure {
-  const { type, status, meaning } = catalogue[code]
+  const { type, status } = catalogue[code]
   // The stack is never read, and capturing it took 6 % of all time under overload.
   const { stackTraceLimit } = Error
   Error.stackTraceLimit = 0
-  const created = new Failure({ type, code, status, message: message ?? meaning, details })
+  const created = new Failure({ type, code, status, message, details })
   Error.stackTraceLimit = stackTraceLimit
   return created
 }

@@ -3,7 +3,7 @@
  * code from the failure catalogue and PostgreSQL's conditions.
  */
 import type { Issue, ParameterIssue } from '../../schemas/error.ts'
-import { catalogue, failure, Failure, type FailureCode } from '../errors/catalogue.ts'
+import { catalogue, failure, type Failure, type FailureCode } from '../errors/catalogue.ts'
 import { conditions } from '../errors/conditions.ts'
 import { answerFailure } from '../errors/envelope.ts'
 import { fromDatabase } from '../errors/postgres.ts'
@@ -87,15 +87,9 @@ function detailsOf (code: FailureCode): Failure['details'] {
 
 const closed = 'Schema "private" is not accessible: DB_SCHEMAS does not list it.'
 /** The only code with two statuses: 403 when every issue is `schema_forbidden`. */
-const forbidden = new Failure({
-  type: catalogue.validation_failed.type,
-  code: 'validation_failed',
-  status: 403,
-  message: closed,
-  details: {
-    errors: [{ op: 'order', index: 1, code: 'schema_forbidden', path: ['table'], message: closed }]
-  }
-})
+const forbidden = Object.assign(failure('validation_failed', closed, {
+  errors: [{ op: 'order', index: 1, code: 'schema_forbidden', path: ['table'], message: closed }]
+}), { status: 403 })
 
 function describeAnswer (status: number, failures: readonly Failure[]) {
   const known = failures.filter(({ code }) => code in catalogue)

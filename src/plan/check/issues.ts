@@ -2,7 +2,7 @@
  * Collects the issues of a batch, which are reported together.
  */
 import type { Issue } from '../../../schemas/error.ts'
-import { Failure, failure } from '../../errors/catalogue.ts'
+import { failure } from '../../errors/catalogue.ts'
 
 /**
  * Maximum length of all listed issues as JSON. Each issue repeats the id and a path, so a body of
@@ -41,9 +41,7 @@ export class Issues {
       : `The batch has ${count} issues.`
     const message = count === 1 ? this.#listed[0]?.message : several
     const invalid = failure('validation_failed', message, { errors: this.#listed })
-    throw this.#forbidden
-      ? new Failure({ ...invalid, message: invalid.message, status: 403 })
-      : invalid
+    throw this.#forbidden ? Object.assign(invalid, { status: 403 }) : invalid
   }
 }
 
