@@ -6,11 +6,10 @@ import type { DatabaseSettings } from '../config/config.ts'
 import type { Failure } from '../errors/catalogue.ts'
 import type { DatabaseError } from '../errors/database-error.ts'
 import { withoutValues } from '../errors/postgres.ts'
-import type { Position } from '../json/json-text.ts'
 import type { Plan } from '../plan/plan.ts'
 import { ConnectionPool } from '../postgres/pool.ts'
 import { Compiler } from '../sql/compiler.ts'
-import { checkBatch, type CheckIssue } from '../transaction/check-batch.ts'
+import { checkBatch } from '../transaction/check-batch.ts'
 import { batchSettings } from '../transaction/run-batch.ts'
 import { UsageError } from './arguments.ts'
 import type { CheckOptions } from './commands.ts'
@@ -66,15 +65,8 @@ export function openDatabaseCheck (
   }
 }
 
-function describe (
-  { failure, index, column }: CheckIssue,
-  text: BatchText
-): readonly string[] {
-  const { code, message, details } = failure
-  return describeIssues({ code, message, ...details }, text, findPlace())
-
-  function findPlace (): Position | undefined {
-    if (details.path !== undefined) return text.locate([index, ...details.path])
-    return column === undefined ? undefined : text.find(index, column)
-  }
+function describe ({ code, message, details }: Failure, text: BatchText): readonly string[] {
+  const { index, path } = details
+  const position = path && text.locate([index as number, ...path])
+  return describeIssues({ code, message, ...details }, text, position)
 }

@@ -13,7 +13,6 @@ import {
   sourceOf,
   offsetOf,
   positionOf,
-  type JsonNode,
   type Position
 } from '../json/json-text.ts'
 import { tryParse } from '../json/try-parse.ts'
@@ -85,13 +84,6 @@ export function readBatchText ({ name, bytes }: Input) {
     /** Where `path` is in the text; undefined when that is unknown, as in invalid JSON. */
     locate: (path: ReadonlyArray<string | number>): Position | undefined =>
       root === undefined ? undefined : positionOf(text, offsetOf(root, path)),
-    /** Where an operation of a valid batch first names a column, else itself. */
-    find (index: number, column: string): Position {
-      const operation = childrenOf(root as JsonNode)[index] as JsonNode
-      const found = textsOf(operation).find(({ value }) =>
-        value === column || value.startsWith(`${column}->`))
-      return positionOf(text, (found ?? operation).offset)
-    },
     /**
      * Describes an operation: `insert orders`. `silent` is true when it returns no rows by request,
      * so their number means nothing.
@@ -107,19 +99,6 @@ export function readBatchText ({ name, bytes }: Input) {
       }
     }
   }
-}
-
-const NOT_COLUMNS: readonly unknown[] = ['id', 'op', 'table']
-
-/** The keys and strings of an operation that may name columns, outer ones first. */
-function textsOf (operation: JsonNode): ReadonlyArray<JsonNode & { readonly value: string }> {
-  const nodes = membersOf(operation).flatMap(([name, value]) =>
-    NOT_COLUMNS.includes(name) ? [] : [value]
-  )
-  for (const node of nodes) {
-    for (const child of childrenOf(node)) nodes.push(child)
-  }
-  return nodes.filter(({ type }) => type === 'string') as Array<JsonNode & { value: string }>
 }
 
 /**

@@ -5,13 +5,11 @@
  */
 import { defaultPreferences, enabled } from '../../schemas/prefer.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
-import { SqlState } from '../errors/sqlstates.ts'
 import type { PlanNode } from '../plan/nodes.ts'
 import type { Plan, ReferenceUse } from '../plan/plan.ts'
 import { isAllColumns } from '../plan/output.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'
 import type { Compiler, BatchRequest } from '../sql/compiler.ts'
-import { columnAtError } from '../sql/statement/error-place.ts'
 import { columnsRead } from '../sql/statement/shared-results.ts'
 import { executeBatch } from './execute.ts'
 import type { BatchSettings } from './run-batch.ts'
@@ -27,38 +25,29 @@ export interface CheckOptions {
   readonly timeoutMs: number
 }
 
-/** An operation that PostgreSQL refuses, and why. */
-export interface CheckIssue {
-  readonly failure: Failure
-  /** The operation. */
-  readonly index: number
-  /** The column that does not exist, if that is the problem. Its path may not be known. */
-  readonly column: string | undefined
-}
-
 /**
- * Returns the operations that PostgreSQL refuses and the references to columns that do not exist,
- * in the order of the batch. Throws a Failure when the check is not possible: there is no
- * connection, the role cannot be set, or a lock is not released in time.
+ * Returns what PostgreSQL refuses of each operation and the references to columns that do not
+ * exist, in the order of the operations. Throws a Failure when the check is not possible: there is
+ * no connection, the role cannot be set, or a lock is not released in time.
  */
 export async function checkBatch (
   plan: Plan,
   options: CheckOptions
-): Promise<readonly CheckIssue[]> {
-  const issues: CheckIssue[] = []
+): Promise<readonly Failure[]> {
+  const issues: Failure[] = []
   for (const node of plan.operations) {
     const issue = await explain(node, plan, options)
     if (issue !== undefined) issues.push(issue)
     issues.push(...checkReaders(node, plan, options))
   }
-  return issues.sort((a, b) => a.index - b.index)
+  return issues.sort((a, b) => Number(a.details.index) - Number(b.details.index))
 }
 
 async function explain (
   node: PlanNode,
   plan: Plan,
   { pool, compiler, role, settings, timeoutMs }: CheckOptions
-): Promise<CheckIssue | undefined> {
+): Promise<Failure | undefined> {
   const { index } = node
   const request: BatchRequest = {
     id: 'check',
@@ -78,9 +67,7 @@ async function explain (
   const options = { ...settings, pool, columnTypes, role, anonymous: false, deadline }
   const failure = await toFailure({ ...outcome, at }, plan, options)
   if (at !== index || failure.details.retryable === true) throw failure
-  const { error } = outcome
-  const column = error.code === SqlState.undefined_column ? columnAtError(error) : undefined
-  return { failure, index, column }
+  return failure
 }
 
 /** Finds the operations that read a column which `node` does not return. */
@@ -88,7 +75,7 @@ function checkReaders (
   node: PlanNode,
   plan: Plan,
   { compiler }: CheckOptions
-): readonly CheckIssue[] {
+): readonly Failure[] {
   const uses = plan.referenceUses.get(node.index) ?? []
   const missing = columnsRead(uses).filter(column => !returnsColumn(node, column, compiler))
   return missing.flatMap(column => {
@@ -97,8 +84,7 @@ function checkReaders (
       const message = `"${node.id}" returns no column "${column}".`
       const { id: op } = plan.operations[index] as PlanNode
       const { path } = first as ReferenceUse
-      const place = { op, index, path: [...path] }
-      return { failure: failure('reference_column_missing', message, place), index, column }
+      return failure('reference_column_missing', message, { op, index, path: [...path] })
     })
   })
 }

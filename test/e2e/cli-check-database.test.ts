@@ -96,7 +96,7 @@ t.test('a column that the result of a function lacks is found', async t => {
   {"id": "a", "op": "call", "function": "unknown", "columns": ["nope"]}
 ]`)
   t.equal(code, 1)
-  t.match(out, '<stdin>:2:64: operation 0 (a): undefined_column: The result of "unknown" has no ' +
+  t.match(out, '<stdin>:2:3: operation 0 (a): undefined_column: The result of "unknown" has no ' +
     'column "nope".')
 })
 

@@ -3,7 +3,6 @@
  */
 import fc from 'fast-check'
 import t from 'tap'
-import { readBatchText } from '../../../src/cli/input.ts'
 import { renderTable } from '../../../src/cli/result.ts'
 import { listOf, visible } from '../../../src/cli/terminal.ts'
 import {
@@ -149,22 +148,4 @@ t.test('a table may have no rows, or rows with different columns', async t => {
     '   a    |  b\\n   |     c\n--------+--------+-----------\n      1 |        |    ' +
       '(null)\n (null) | (null) | -Infinity\n'
   )
-})
-
-t.test('a column is found where an operation names it', async t => {
-  const { find } = readBatchText({
-    name: 'batch.json',
-    bytes: Buffer.from(`[
-{"id": "a", "op": "select", "table": "a", "columns": ["b"], "where": {"c->d": {"eq": "$a.0.b"}}},
-{"id": "b", "op": "insert", "table": "a", "values": [{"x": "b", "b": "$$a.0.c"}]}
-]`)
-  })
-  const found = (...args: Parameters<typeof find>): string => {
-    const { line, column } = find(...args)
-    return `${line}:${column}`
-  }
-  t.equal(found(0, 'b'), '2:55')
-  t.equal(found(0, 'c'), '2:71')
-  t.equal(found(1, 'x'), '3:55')
-  t.equal(found(1, 'a'), '3:1', 'the operation, if it does not name the column')
 })
