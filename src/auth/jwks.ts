@@ -17,25 +17,24 @@ export interface TokenKeys {
   readonly algorithms: readonly Algorithm[]
 }
 
-/** One key of a set: usable, ignored because it has another purpose, or invalid. */
-export type JwkResult =
-  | { readonly kind: 'usable', readonly key: VerificationKey }
-  | { readonly kind: 'ignored' }
-  | { readonly kind: 'invalid', readonly problem: string }
-
 /**
- * Reads the JSON text of a set; undefined when it is invalid or has duplicate members. Problems
- * never contain a part of a key.
+ * Reads the usable keys of the JSON text of a set; undefined when it is invalid or has duplicate
+ * members. `onInvalid` gets what is wrong with a key, which never contains a part of it.
  */
-export function readJwks (text: string): readonly JwkResult[] | undefined {
+export function readJwks (
+  text: string,
+  onInvalid: (problem: string) => void
+): readonly VerificationKey[] | undefined {
   const set = tryParse(text)
-  return Value.Check(JwkSet, set) && findDuplicate(text) === undefined
-    ? set.keys.map(readMember)
-    : undefined
-}
-
-export function usableKeys (found: readonly JwkResult[]): readonly VerificationKey[] {
-  return found.flatMap(member => member.kind === 'usable' ? [member.key] : [])
+  if (!Value.Check(JwkSet, set) || findDuplicate(text) !== undefined) return undefined
+  return set.keys.flatMap((member, index) => {
+    try {
+      return readMember(member)
+    } catch (error) {
+      onInvalid(`key ${index + 1} ${(error as Error).message}`)
+      return []
+    }
+  })
 }
 
 /**
@@ -58,21 +57,17 @@ function onlyKeyOf ([first, ...more]: readonly VerificationKey[]): VerificationK
   return more.every(({ material }) => material === first?.material) ? first : undefined
 }
 
-function readMember (member: object): JwkResult {
-  if ('d' in member) return { kind: 'invalid', problem: 'is a private key' }
-  if (!Value.Check(Jwk, member)) return { kind: 'invalid', problem: 'is malformed' }
-  if (isIgnored(member)) return { kind: 'ignored' }
-  try {
-    const key = readJwk(member)
-    const narrowed = key.algorithms.filter(algorithm =>
-      member.alg === undefined || member.alg === algorithm
-    )
-    return narrowed.length === 0
-      ? { kind: 'invalid', problem: 'has an alg that does not match its type' }
-      : { kind: 'usable', key: { ...key, algorithms: narrowed } }
-  } catch (error) {
-    return { kind: 'invalid', problem: (error as Error).message }
-  }
+/** Returns nothing for a key with another purpose. Throws an Error for an invalid one. */
+function readMember (member: object): readonly VerificationKey[] {
+  if ('d' in member) throw new Error('is a private key')
+  if (!Value.Check(Jwk, member)) throw new Error('is malformed')
+  if (isIgnored(member)) return []
+  const key = readJwk(member)
+  const narrowed = key.algorithms.filter(algorithm =>
+    member.alg === undefined || member.alg === algorithm
+  )
+  if (narrowed.length === 0) throw new Error('has an alg that does not match its type')
+  return [{ ...key, algorithms: narrowed }]
 }
 
 /** Keys for other purposes: secrets, encryption, unsupported algorithms. */
@@ -185,9 +180,9 @@ export class RemoteJwks {
     const { signal } = this.#closing
     try {
       const text = await download(url, AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]))
-      const found = readJwks(text)
+      const found = readJwks(text, () => {})
       if (found === undefined) throw new Error('the response is not a JSON Web Key Set')
-      const usable = usableKeys(found).filter(key =>
+      const usable = found.filter(key =>
         key.algorithms.some(algorithm => algorithms.includes(algorithm)))
       const hadKeys = this.#keys !== undefined && this.#keys.length > 0
       if (this.#failing || this.#keys === undefined || hadKeys !== (usable.length > 0)) {

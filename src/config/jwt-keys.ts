@@ -4,7 +4,7 @@
  */
 import type { Config } from '../../schemas/config.ts'
 import { algorithms, sharedAlgorithms, type Algorithm } from '../../schemas/token.ts'
-import { readJwks, usableKeys, type TokenKeys } from '../auth/jwks.ts'
+import { readJwks, type TokenKeys } from '../auth/jwks.ts'
 import { readPublicKey, readSecret, type VerificationKey } from '../auth/verification-key.ts'
 
 /** At most one of them is set. */
@@ -77,16 +77,12 @@ function readUrl (text: string): URL {
 
 /** Unlike a fetched set, a configured one must not contain an invalid key. */
 function readSet (text: string): readonly VerificationKey[] {
-  const found = readJwks(text)
-  if (found === undefined) {
-    throw new Error(
-      'expected a JSON Web Key Set, {"keys": [{…}]} (the value is not shown)'
-    )
+  const keys = readJwks(text, problem => {
+    throw new Error(problem)
+  })
+  if (keys === undefined) {
+    throw new Error('expected a JSON Web Key Set, {"keys": [{…}]} (the value is not shown)')
   }
-  for (const [index, member] of found.entries()) {
-    if (member.kind === 'invalid') throw new Error(`key ${index + 1} ${member.problem}`)
-  }
-  const keys = usableKeys(found)
   if (keys.length === 0) throw new Error('contains no key that can verify tokens')
   return keys
 }
