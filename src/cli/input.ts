@@ -8,6 +8,7 @@ import type { ErrorObject } from '../../schemas/error.ts'
 import { describeIssue, describeOperation } from '../errors/envelope.ts'
 import {
   childrenOf,
+  findSyntaxError,
   membersOf,
   parseJsonText,
   sourceOf,
@@ -41,8 +42,8 @@ function blankSchema (bytes: Buffer): Buffer {
   const text = bytes.toString()
   // Most batches are arrays, whose text is parsed later.
   if (!/^\s*\{/.test(text)) return bytes
-  const { root, error } = parseJsonText(text)
-  if (root === undefined || error !== undefined) return bytes
+  const root = parseJsonText(text)
+  if (root === undefined || findSyntaxError(text) !== undefined) return bytes
   const members = new Map(membersOf(root))
   const operations = members.get('operations')
   const isBatch = operations !== undefined && childrenOf(root).length === members.size &&
@@ -77,7 +78,7 @@ type Element = Readonly<Record<string, unknown>>
 export function readBatchText ({ name, bytes }: Input) {
   const text = bytes.toString()
   const batch = tryParse(text)
-  const root = batch === undefined ? undefined : parseJsonText(text).root
+  const root = batch === undefined ? undefined : parseJsonText(text)
   return {
     name,
     text,

@@ -208,7 +208,7 @@ export function readResponse ({ status, body }: HttpResponse): BatchResponse {
 }
 
 function readResults (text: string): readonly Result[] | undefined {
-  const { root } = parseJsonText(text)
+  const root = parseJsonText(text)
   if (root === undefined) return undefined
   const { data } = Object.fromEntries(membersOf(root)) as { data: JsonNode }
   return membersOf(data).map(([id, rows]) => ({

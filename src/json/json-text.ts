@@ -2,13 +2,7 @@
  * Positions and source text of values in JSON text, by jsonc-parser. The parser recurses: text
  * nested deeper than about 4000 levels is not parsed.
  */
-import {
-  findNodeAtLocation,
-  parseTree,
-  visit,
-  type Node,
-  type ParseError
-} from 'jsonc-parser'
+import { findNodeAtLocation, parseTree, visit, type Node } from 'jsonc-parser'
 
 export type JsonNode = Node
 
@@ -18,25 +12,20 @@ export interface Position {
   readonly column: number
 }
 
-interface JsonTree {
-  /** Undefined when the text is empty or nested too deep. */
-  readonly root: JsonNode | undefined
-  /** Offset of the first syntax error. */
-  readonly error: number | undefined
-}
-
-/** Parses strict JSON: no comments, no trailing commas. */
-export function parseJsonText (text: string): JsonTree {
-  const errors: ParseError[] = []
+/** Returns the root of the values. Undefined: the text is empty, or nested too deeply. */
+export function parseJsonText (text: string): JsonNode | undefined {
   try {
-    return { root: parseTree(text, errors, { disallowComments: true }), error: errors[0]?.offset }
+    return parseTree(text)
   } catch {
     // RangeError: maximum call stack size exceeded
-    return { root: undefined, error: undefined }
+    return undefined
   }
 }
 
-/** The offset of the first syntax error. Undefined: the text has none, or is nested too deeply. */
+/**
+ * The offset of the first error in strict JSON: without comments and trailing commas. Undefined:
+ * the text has none, or is nested too deeply.
+ */
 export function findSyntaxError (text: string): number | undefined {
   let first: number | undefined
   try {

@@ -10,7 +10,7 @@ import type { Config } from '../../schemas/config.ts'
 import type { Issue } from '../../schemas/error.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import { describeIssue, describeOperation, describePath } from '../errors/envelope.ts'
-import { offsetOf, parseJsonText, positionOf } from '../json/json-text.ts'
+import { findSyntaxError, offsetOf, parseJsonText, positionOf } from '../json/json-text.ts'
 import { isDeep, isObject, parseJson, type Json } from '../json/parse.ts'
 import { batchLimits, type BatchLimits, validateBody } from '../plan/check/read-batch.ts'
 import type { NamedBatch, NamedBatches } from './named-batch.ts'
@@ -76,15 +76,16 @@ export function readNamedBatch (
   if (!batchName.test(id)) {
     return { issues: [`${name}: The name of the file must match ${batchName.source}.json.`] }
   }
+  const read = readContent({ name: id, bytes }, limits, plans)
+  if (!('issues' in read)) return { batch: read }
   const text = bytes.toString()
-  const { root, error } = parseJsonText(text)
-  const describe = ({ path, message }: PathIssue): string => {
+  const [root, error] = [parseJsonText(text), findSyntaxError(text)]
+  const issues = read.issues.map(({ path, message }) => {
     const offset = error ?? (root === undefined ? 0 : offsetOf(root, path))
     const { line, column } = positionOf(text, offset)
     return `${name}:${line}:${column}: ${message}`
-  }
-  const read = readContent({ name: id, bytes }, limits, plans)
-  return 'issues' in read ? { issues: read.issues.map(describe) } : { batch: read }
+  })
+  return { issues }
 }
 
 function readContent (
