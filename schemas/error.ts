@@ -4,23 +4,17 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { oneOf } from './one-of.ts'
 
-export const ErrorType = Type.Union([
-  Type.Literal('request_error', {
-    description: 'the request is invalid; no operation was read'
-  }),
-  Type.Literal('validation_error', {
-    description: 'operations are invalid; no transaction was started'
-  }),
-  Type.Literal('session_error', {
-    description: 'the role of the token is not allowed'
-  }),
-  Type.Literal('execution_error', {
-    description: 'an operation or COMMIT failed in PostgreSQL'
-  }),
-  Type.Literal('service_error', {
-    description: 'the service or its database is unavailable'
-  })
-], { title: 'ErrorType' })
+export const ErrorType = oneOf([
+  'request_error', 'validation_error', 'session_error', 'execution_error', 'service_error'
+], {
+  title: 'ErrorType',
+  description:
+    '`request_error`: the request is invalid; no operation was read; ' +
+    '`validation_error`: operations are invalid; no transaction was started; ' +
+    '`session_error`: the role of the token is not allowed; ' +
+    '`execution_error`: an operation or COMMIT failed in PostgreSQL; ' +
+    '`service_error`: the service or its database is unavailable'
+})
 export type ErrorType = Static<typeof ErrorType>
 
 export const IssueCode = oneOf([

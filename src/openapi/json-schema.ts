@@ -59,7 +59,7 @@ function write (schema: TSchema, describe: Describe): JsonSchema {
   } = schema as Readonly<Record<string, unknown>> & OwnWords
   if (described !== undefined) return describe(described)
   const variants = flatten(anyOf)
-  const text = description ?? expected ?? describeConstants(variants)
+  const text = description ?? expected
   const [others] = Object.values(patternProperties)
   return {
     ...text !== undefined && { description: text },
@@ -127,14 +127,6 @@ function flatten (variants: readonly TSchema[]): readonly TSchema[] {
 
 function isConstant (schema: TSchema): boolean {
   return schema[Kind] === 'Literal' || schema[Kind] === 'Null'
-}
-
-function describeConstants (variants: readonly TSchema[]): string | undefined {
-  const texts = variants.flatMap(({ description, const: value }) =>
-    description === undefined || value === undefined
-      ? []
-      : [`\`${String(value)}\`: ${description}`])
-  return texts.length === 0 ? undefined : texts.join('; ')
 }
 
 /**
