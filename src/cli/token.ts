@@ -5,6 +5,7 @@
 import { readTtl } from '../../schemas/http.ts'
 import { signToken } from '../auth/token.ts'
 import { readSigning, type Signing } from '../config/config.ts'
+import { isObject, parseJson } from '../json/parse.ts'
 import { readSettings, UsageError } from './arguments.ts'
 import type { TokenOptions } from './commands.ts'
 import { type CliContext, visible } from './terminal.ts'
@@ -70,24 +71,11 @@ function nest (path: readonly string[], value: string): unknown {
   return path.reduceRight<unknown>((inner, name) => ({ [name]: inner }), value)
 }
 
+/** Numbers keep every digit. */
 function readClaims (text: string): Claims {
-  let claims: unknown
   try {
-    claims = JSON.parse(text, keepExact)
-  } catch (error) {
-    if (error instanceof UsageError) throw error
-  }
-  if (typeof claims !== 'object' || claims === null || Array.isArray(claims)) {
-    throw new UsageError('--claims must be a JSON object, for example \'{"org": 7}\'')
-  }
-  return claims as Claims
-}
-
-/** A reviver that refuses integers that JavaScript would change. */
-function keepExact (_key: string, value: unknown, context?: { readonly source?: string }): unknown {
-  const source = String(context?.source)
-  if (typeof value === 'number' && /^-?\d+$/.test(source) && !Number.isSafeInteger(value)) {
-    throw new UsageError(`--claims: ${source} has too many digits; write it as a string`)
-  }
-  return value
+    const claims = parseJson(Buffer.from(text))
+    if (isObject(claims)) return claims
+  } catch { /* The message is that of a body. */ }
+  throw new UsageError('--claims must be a JSON object, for example \'{"org": 7}\'')
 }

@@ -373,9 +373,10 @@ t.test('oneflight token: a token is accepted by a service with the same variable
 t.test('oneflight token: claims can contain the role, and a time has a unit', async t => {
   for (const [time, seconds] of [['15m', 900], ['30d', 2_592_000]]) {
     const { out } = await runInside(
-      ['token', '--claims', '{"role": "r"}', '--expires-in', String(time)],
+      ['token', '--claims', '{"role": "r", "id": 9007199254740993}', '--expires-in', String(time)],
       { env: secret }
     )
+    t.match(Buffer.from(out.split('.')[1] ?? '', 'base64url').toString(), '"id":9007199254740993}')
     const { role, exp } = claimsOf(out)
     t.equal(role, 'r')
     t.ok(Math.abs(Number(exp) - Date.now() / 1000 - Number(seconds)) < 60, String(time))
@@ -397,14 +398,12 @@ t.test('oneflight token: invalid options and environments', async t => {
       'invalid --expires-in "1y" (expected a time such as 90s, 15m or 30d)'
     ],
     [[...role, '--expires-in', '900000000000d'], '--expires-in is too far in the future'],
-    [[...role, '--claims', '[]'], '--claims must be a JSON object, for example \'{"org": 7}\''],
+    ...['[]', '{'].map(claims => [
+      [...role, '--claims', claims], '--claims must be a JSON object, for example \'{"org": 7}\''
+    ] as const),
     [
       [...role, '--claims', '{"role": "s"}'],
       '--claims must not contain "role", which another option sets'
-    ],
-    [
-      [...role, '--claims', '{"id": 9007199254740993}'],
-      '--claims: 9007199254740993 has too many digits; write it as a string'
     ]
   ]
   for (const [args, message, env = secret] of rows) {
