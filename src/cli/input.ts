@@ -4,8 +4,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
-import type { ErrorObject } from '../../schemas/error.ts'
-import { describeIssue, describeOperation } from '../errors/envelope.ts'
+import { describeBatchIssues } from '../errors/envelope.ts'
 import {
   childrenOf,
   findSyntaxError,
@@ -104,26 +103,16 @@ export function readBatchText ({ name, bytes }: Input) {
 
 /**
  * One line per issue: `order.json:3:5: operation 1 (order): member_unknown at wheer: There is …`.
+ * `position`: that of a batch which has no list of issues.
  */
 export function describeIssues (
-  { errors, op, index, code, message }: Pick<
-    ErrorObject,
-    'errors' | 'op' | 'index' | 'code' | 'message'
-  >,
-  batch: BatchText,
+  error: Parameters<typeof describeBatchIssues>[0],
+  { name, locate }: BatchText,
   position?: Position
 ): readonly string[] {
-  if (errors !== undefined) {
-    return errors.map(issue => {
-      const at = batch.locate([issue.index, ...issue.path])
-      return `${describePosition(batch, at)}: ${describeIssue(issue)}`
-    })
-  }
-  const at = position ?? (typeof index === 'number' ? batch.locate([index]) : undefined)
-  const operation = typeof index === 'number' ? `: ${describeOperation({ op, index })}` : ''
-  return [`${describePosition(batch, at)}${operation}: ${code}: ${message}`]
-}
-
-function describePosition ({ name }: BatchText, position: Position | undefined): string {
-  return position === undefined ? name : `${name}:${position.line}:${position.column}`
+  return describeBatchIssues(error).map(({ path, message }) => {
+    const at = (error.errors === undefined ? position : undefined) ??
+      (path.length === 0 ? undefined : locate(path))
+    return `${name}${at === undefined ? '' : `:${at.line}:${at.column}`}: ${message}`
+  })
 }

@@ -1,7 +1,7 @@
 /**
  * Renders a failure as the response of the main server: status, headers and error envelope.
  */
-import type { ErrorObject, Issue } from '../../schemas/error.ts'
+import type { ErrorObject } from '../../schemas/error.ts'
 import { catalogue, type Failure } from './catalogue.ts'
 
 export interface FailureAnswer {
@@ -77,17 +77,25 @@ function isTemporary ({ status }: Failure): boolean {
   return status === 503 || status === 429
 }
 
-/** `operation 1 (order): member_unknown at wheer: Unknown member …`. */
-export function describeIssue (issue: Issue): string {
-  const { code, path, message } = issue
-  return `${describeOperation(issue)}: ${code} at ${describePath(path)}: ${message}`
-}
-
-/** `operation 1 (order)`. */
-export function describeOperation (
-  { op, index }: { readonly op?: string | null | undefined, readonly index: number }
-): string {
-  return typeof op === 'string' ? `operation ${index} (${op})` : `operation ${index}`
+/**
+ * Describes each issue of a batch, `operation 1 (order): member_unknown at wheer: Unknown member
+ * …`, and returns it with its path from the root; an empty one: it has none.
+ */
+export function describeBatchIssues (
+  { errors, op, index, code, message }: Pick<
+    ErrorObject,
+    'errors' | 'op' | 'index' | 'code' | 'message'
+  >
+) {
+  const issues = errors ?? [{ op, index, code, message }]
+  return issues.map(({ op, index, code, message, ...issue }) => {
+    const path = 'path' in issue ? issue.path : []
+    const at = path.length === 0 ? '' : ` at ${describePath(path)}`
+    const name = typeof op === 'string' ? ` (${op})` : ''
+    return typeof index === 'number'
+      ? { path: [index, ...path], message: `operation ${index}${name}: ${code}${at}: ${message}` }
+      : { path: [], message: `${code}: ${message}` }
+  })
 }
 
 /** `where.total.gte`, `values[0].sku`, `where["data->a"]`. */

@@ -7,9 +7,8 @@ import { join, basename } from 'node:path'
 import { Value } from '@sinclair/typebox/value'
 import { type Batch, batchName, NamedBatchFile, paramsId } from '../../schemas/batch.ts'
 import type { Config } from '../../schemas/config.ts'
-import type { Issue } from '../../schemas/error.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
-import { describeIssue, describeOperation, describePath } from '../errors/envelope.ts'
+import { describeBatchIssues, describePath } from '../errors/envelope.ts'
 import { findSyntaxError, offsetOf, parseJsonText, positionOf } from '../json/json-text.ts'
 import { isDeep, isObject, parseJson, type Json } from '../json/parse.ts'
 import { batchLimits, type BatchLimits, validateBody } from '../plan/check/read-batch.ts'
@@ -149,15 +148,9 @@ function findReservedId (operations: Batch): Failure | undefined {
 }
 
 /** The issues of a batch, with paths from the root of the file. */
-function describeFailure ({ code, message, details: { errors, op, index } }: Failure): PathIssue[] {
-  if (errors !== undefined) {
-    return (errors as readonly Issue[]).map(issue =>
-      ({ path: ['operations', issue.index, ...issue.path], message: describeIssue(issue) }))
-  }
-  const place = { op, index: index ?? 0 }
-  return typeof index === 'number'
-    ? [{ path: ['operations', index], message: `${describeOperation(place)}: ${code}: ${message}` }]
-    : [{ path: ['operations'], message: `${code}: ${message}` }]
+function describeFailure ({ code, message, details }: Failure): readonly PathIssue[] {
+  return describeBatchIssues({ code, message, ...details }).map(({ path, message }) =>
+    ({ path: ['operations', ...path], message }))
 }
 
 /** Returns what the function returns, or the error that it throws: that of a file, or a Failure. */
