@@ -96,10 +96,8 @@ interface OpenPoolOptions {
 }
 
 /** Opens a pool that logs when connecting fails and when it succeeds again. */
-function openPool (
-  log: FastifyBaseLogger,
-  { config, target, warn, logFields = {} }: OpenPoolOptions
-): ConnectionPool {
+function openPool (log: FastifyBaseLogger, options: OpenPoolOptions): ConnectionPool {
+  const { config, target, logFields = {} } = options
   const settings = batchSettings(config)
   let product: string | undefined
   /** Reasons of failed connections that were logged since the last success. */
@@ -119,15 +117,7 @@ function openPool (
         log.info({ ...logFields, product }, 'connected to the database')
       } else if (logged.size > 0) log.info(logFields, 'reconnected to the database')
       logged.clear()
-      for (const { fields, message } of findWarnings(connection, target, logFields.server)) {
-        warn({ ...logFields, ...fields }, message)
-      }
-      for (const unsafe of connection.unsafeSchemas) {
-        warn(
-          unsafe,
-          'ignoring a schema of DB_EXTRA_SEARCH_PATH: token roles can create objects in it'
-        )
-      }
+      warnAbout(connection, options)
     },
     // Every request tries to connect: each reason is logged once. Only the message is logged,
     // without values, because error objects of postgres.js carry the options of DATABASE_URL.
@@ -140,43 +130,29 @@ function openPool (
   })
 }
 
-interface Warning {
-  readonly fields: Readonly<Record<string, unknown>>
-  readonly message: string
-}
-
-function findWarnings (
-  { privileged, isStandby, overridden, losesCommits, rolesWithoutLogin }: Connection,
-  { user, engine, targetSessionAttrs }: DatabaseTarget,
-  server: 'replica' | undefined
-): readonly Warning[] {
-  const warnings: ReadonlyArray<Warning | false> = [
-    privileged && {
-      fields: { role: user },
-      message: 'login role is superuser or has BYPASSRLS: privileges and row-level security do ' +
-        'not restrict the service'
-    },
-    isStandby && server === undefined && targetSessionAttrs === 'any' && {
-      fields: {},
-      message: 'the server is a standby: batches that write are refused. Connect to the primary, ' +
-        'or set target_session_attrs=standby to serve reads only'
-    },
-    overridden !== undefined && {
-      fields: { engine, reason: overridden },
-      message: 'DATABASE_ENGINE overrides the refusal of this database: policies may fail open'
-    },
-    // Batches on the replica commit nothing.
-    losesCommits && server === undefined && {
-      fields: {},
-      message: 'replication is asynchronous: a failover can lose batches that were answered 200'
-    },
-    rolesWithoutLogin.length > 0 && {
-      fields: { roles: rolesWithoutLogin },
-      message: 'Citus logs in to its workers as the role of a batch: batches of these roles ' +
-        'fail, because they have no LOGIN'
-    }
-  ]
-  return warnings.filter(warning => warning !== false)
+function warnAbout (
+  { privileged, isStandby, overridden, losesCommits, rolesWithoutLogin, unsafeSchemas }: Connection,
+  { target: { user, engine, targetSessionAttrs }, warn, logFields = {} }: OpenPoolOptions
+): void {
+  const isPrimary = logFields.server === undefined
+  const warnIf = (applies: boolean, fields: object, message: string): void => {
+    if (applies) warn({ ...logFields, ...fields }, message)
+  }
+  warnIf(privileged, { role: user }, 'login role is superuser or has BYPASSRLS: privileges and ' +
+    'row-level security do not restrict the service')
+  warnIf(isStandby && isPrimary && targetSessionAttrs === 'any', {}, 'the server is a standby: ' +
+    'batches that write are refused. Connect to the primary, or set target_session_attrs=standby ' +
+    'to serve reads only')
+  warnIf(overridden !== undefined, { engine, reason: overridden },
+    'DATABASE_ENGINE overrides the refusal of this database: policies may fail open')
+  // Batches on the replica commit nothing.
+  warnIf(losesCommits && isPrimary, {},
+    'replication is asynchronous: a failover can lose batches that were answered 200')
+  warnIf(rolesWithoutLogin.length > 0, { roles: rolesWithoutLogin }, 'Citus logs in to its ' +
+    'workers as the role of a batch: batches of these roles fail, because they have no LOGIN')
+  for (const unsafe of unsafeSchemas) {
+    warn(unsafe, 'ignoring a schema of DB_EXTRA_SEARCH_PATH: token roles can create objects in it')
+  }
 }
 
 export default fp(database, { name: 'database', dependencies: ['metrics'] })
