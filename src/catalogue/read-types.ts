@@ -2,7 +2,7 @@
  * Reads the types of a relation's columns from the catalogue, and everything that they contain.
  */
 import { identifier, integer, sql, type Fragment } from '../fragment/fragment.ts'
-import { builtInType, FIRST_READ_OID } from './built-in.ts'
+import { builtInOids, builtInType, FIRST_CREATED_OID } from './built-in.ts'
 import type { BaseType, Form, Type } from './type.ts'
 
 /** Types of a relation beyond these are unknown, and composites with more attributes. */
@@ -32,8 +32,10 @@ export type TypeRow = readonly [
 type AttributeRow = readonly [name: string, oid: number, modifier: number]
 
 /**
- * Builds an expression that returns a JSON array of types, other than built-in ones, and of those
- * that they contain; see TypeRow. `roots`: a query of their OIDs.
+ * Builds an expression that returns a JSON array of types, except those that are known without the
+ * catalogue, and of those that they contain; see TypeRow. `roots`: a query of their OIDs. Types
+ * that PostgreSQL determines by the value (anyelement) are left out, and built-in ones that have
+ * no arrays, which only catalogues have (pg_node_tree).
  */
 export function typesIn (roots: Fragment, maxTypes = MAX_TYPES): Fragment {
   return sql`(with recursive reached (oid) as (
@@ -53,7 +55,10 @@ export function typesIn (roots: Fragment, maxTypes = MAX_TYPES): Fragment {
         order by y.oid), '[]')
       from (select r.oid from reached as r limit ${integer(maxTypes)}) as r
       join pg_catalog.pg_type as y on y.oid operator(pg_catalog.=) r.oid
-      join pg_catalog.pg_namespace as s on s.oid operator(pg_catalog.=) y.typnamespace)`
+      join pg_catalog.pg_namespace as s on s.oid operator(pg_catalog.=) y.typnamespace
+      where y.typtype operator(pg_catalog.<>) 'p' and (y.typcategory operator(pg_catalog.=) 'A'
+        or y.typarray operator(pg_catalog.<>) 0
+        or y.oid operator(pg_catalog.>=) ${integer(FIRST_CREATED_OID)}::pg_catalog.oid))`
 }
 
 /** A condition on `a`, a row of pg_attribute: it is a column of the relation with this OID. */
@@ -62,8 +67,9 @@ export function attributesOf (relation: Fragment): Fragment {
     and a.attnum operator(pg_catalog.>) 0 and not a.attisdropped`
 }
 
+/** 0 is no type. */
 function isRead (oid: Fragment): Fragment {
-  return sql`${oid} operator(pg_catalog.>=) ${integer(FIRST_READ_OID)}::pg_catalog.oid`
+  return sql`${oid} operator(pg_catalog.<>) all (array[0, ${builtInOids}]::pg_catalog.oid[])`
 }
 
 /** The type that a type `y` contains, or 0. */
@@ -122,7 +128,7 @@ interface ReadContext {
 }
 
 function readType (row: TypeRow, { named, modifier, find }: ReadContext): Type {
-  const [, kind, , name, category, part, partModifier, delimiter] = row
+  const [, kind, , , category, part, partModifier, delimiter] = row
   switch (kind) {
     case 'd':
       return { ...named, kind: 'domain', base: find(part, partModifier) }
@@ -134,7 +140,7 @@ function readType (row: TypeRow, { named, modifier, find }: ReadContext): Type {
     case 'b':
       return category === 'A'
         ? readArray(named, { element: find(part, modifier), delimiter })
-        : { ...named, kind: 'base', form: formOf(name, category), modifier, delimiter }
+        : { ...named, kind: 'base', form: formOf(row), modifier, delimiter }
     default:
       return { ...named, kind: 'unknown' }
   }
@@ -151,18 +157,22 @@ function readArray (
 /** The letters of categories of scalar types (docs: "pg_type", typcategory). */
 const SCALAR_CATEGORIES = 'SNBDTIEVZ'
 
+/** The letter of types that the catalogue does not divide further. */
+const USER_CATEGORY = 'U'
+
 /**
- * An array or an object is the text of a value only for the types of other categories, and not for
- * hstore.
+ * An array or an object is the text of a value only for the types of other categories: geometry,
+ * and what extensions define, except for hstore.
  */
-function formOf (name: string, category: string): Form {
-  return name === 'hstore' || SCALAR_CATEGORIES.includes(category) ? 'plain' : 'list'
+function formOf ([oid, , , name, category]: TypeRow): Form {
+  const scalars = oid < FIRST_CREATED_OID ? SCALAR_CATEGORIES + USER_CATEGORY : SCALAR_CATEGORIES
+  return name === 'hstore' || scalars.includes(category) ? 'plain' : 'list'
 }
 
-/** The name of a type, with its schema if that is not the schema of the table. */
+/** The name of a type, with its schema if that is another one than that of the table. */
 function nameOfRow (row: TypeRow | undefined, schema: string): string {
   if (row === undefined) return 'of the column'
-  return row[2] === schema ? row[3] : `${row[2]}.${row[3]}`
+  return [schema, 'pg_catalog'].includes(row[2]) ? row[3] : `${row[2]}.${row[3]}`
 }
 
 function sqlOfRow (row: TypeRow | undefined, schema: string): Fragment | undefined {

@@ -2,7 +2,7 @@
  * What the service knows about the types of columns. It is read from the catalogue and kept per
  * process. It may be outdated after DDL, so each statement checks the types on which it depends.
  */
-import { builtInType } from '../../catalogue/built-in.ts'
+import { FIRST_CREATED_OID } from '../../catalogue/built-in.ts'
 import { attributesOf, readTypes, typesIn, type TypeRow } from '../../catalogue/read-types.ts'
 import type { Type } from '../../catalogue/type.ts'
 import {
@@ -106,7 +106,7 @@ type ColumnRow = readonly [column: string, oid: number, modifier: number]
 interface TableRow extends TableName, Pick<TableColumns, 'inlines' | 'standsAlone' | 'code'> {
   /** null: there is no such table. */
   readonly columns: readonly ColumnRow[] | null
-  /** The types of the columns, and those that they contain, except built-in ones. */
+  /** The types of the columns, and those that they contain; see typesIn. */
   readonly types?: readonly TypeRow[]
   /** The unique constraints, by name: the OID of the index, and the columns. */
   readonly keys?: Readonly<
@@ -193,10 +193,9 @@ export const MAX_COPIES = 50
  * otherwise computes the condition while it plans the statement. An execution therefore costs
  * nothing. A domain of an array counts as that array.
  */
-export function buildParsedCheck ({ table, name, type: { oid } }: Column): Fragment | undefined {
+export function buildParsedCheck ({ table, name, type }: Column): Fragment | undefined {
   const value = sql`(null::${tableName(table)}).${name}`
-  const type = builtInType(oid, -1)
-  if (type?.sql === undefined) return undefined
+  if (type.sql === undefined || type.oid >= FIRST_CREATED_OID) return undefined
   return type.kind === 'array'
     ? sql`(null::${type.sql} operator(pg_catalog.=) ${value}) is null`
     : sql`(null::${type.sql}[] operator(pg_catalog.=)

@@ -107,7 +107,7 @@ export function isOnly (name: TableName, { oid }: Variant): Fragment {
 interface FunctionRow extends TableName {
   readonly version: string
   readonly variants: readonly VariantRow[]
-  /** The types of their parameters, and those that they contain, except built-in ones. */
+  /** The types of their parameters, and those that they contain; see typesIn. */
   readonly types: readonly TypeRow[]
 }
 

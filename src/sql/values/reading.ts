@@ -1,7 +1,7 @@
 /**
  * Decides how a value of an earlier operation is read in a type, by the types of both ends.
  */
-import { FIRST_READ_OID, TypeOid } from '../../catalogue/built-in.ts'
+import { FIRST_CREATED_OID, TypeOid } from '../../catalogue/built-in.ts'
 import { baseOf, type ArrayType, type Type } from '../../catalogue/type.ts'
 import type { WriteProblem } from '../../values/issue.ts'
 import { isJsonType } from './value-type.ts'
@@ -42,7 +42,7 @@ export function readingOf (source: Type | undefined, target: Type): Reading {
     case 'unknown':
       return from.oid === to.oid ? TEXT : readJson(to)
     case 'base':
-      if (from.oid < FIRST_READ_OID) return SCALAR
+      if (from.oid < FIRST_CREATED_OID) return SCALAR
       // A user can define a cast to json.
       return from.oid === to.oid ? TEXT : readJson(to)
     default:
@@ -80,6 +80,6 @@ const OTHER_IN_JSON: ReadonlySet<number> =
 /** Whether the JSON of a type is one value, whose text is that of the type. */
 export function isScalarType (type: Type): boolean {
   const base = baseOf(type)
-  if (base.kind === 'base') return base.oid < FIRST_READ_OID && !isJsonType(base)
+  if (base.kind === 'base') return base.oid < FIRST_CREATED_OID && !isJsonType(base)
   return base.kind === 'enum' || base.kind === 'range' || base.kind === 'multirange'
 }

@@ -1,7 +1,7 @@
 /**
  * Builds the values of a statement, in which the types of columns are named.
  */
-import { FIRST_READ_OID } from '../../catalogue/built-in.ts'
+import { FIRST_CREATED_OID } from '../../catalogue/built-in.ts'
 import { baseOf, type Type } from '../../catalogue/type.ts'
 import type { JoiningName } from '../../../schemas/modifier.ts'
 import {
@@ -373,7 +373,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     }
     const name = nameCast(stored ? type : withoutLimits(type))
     const text = this.#typed.textOf(reference, type, place)
-    if (name === undefined || base.oid >= FIRST_READ_OID) {
+    if (name === undefined || base.oid >= FIRST_CREATED_OID) {
       const json = sql`pg_catalog.to_json(${text})`
       return register(this.#convert(json, path, read))
     }
@@ -567,7 +567,7 @@ const RESULT_TYPES = { json: typeOfCast('jsonb'), text: TEXT }
 /** Whether PostgreSQL reads the texts of a list as values of a type. */
 function isReadAsText (type: Type): boolean {
   const { kind, oid } = baseOf(type)
-  return nameWritten(type) !== undefined && kind !== 'array' && oid < FIRST_READ_OID
+  return nameWritten(type) !== undefined && kind !== 'array' && oid < FIRST_CREATED_OID
 }
 
 /** A JSON array as an array of a type. A subquery is computed once. */

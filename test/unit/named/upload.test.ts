@@ -3,8 +3,6 @@
  * together only if each of them is a JSON text.
  */
 import t from 'tap'
-import { builtInType } from '../../../src/catalogue/built-in.ts'
-import type { Type } from '../../../src/catalogue/type.ts'
 import { parseLines, type Json } from '../../../src/json/parse.ts'
 import type { NamedBatch } from '../../../src/named/named-batch.ts'
 import { readNamedBatch } from '../../../src/named/read-files.ts'
@@ -12,6 +10,7 @@ import { findModifier } from '../../../src/plan/find-value.ts'
 import type { PlanNode } from '../../../src/plan/nodes.ts'
 import { Upload } from '../../../src/named/upload.ts'
 import { writtenRows } from '../../../src/values/rows.ts'
+import { builtIn } from '../../support/built-in-types.ts'
 
 const limits = {
   schemas: ['public'],
@@ -105,11 +104,10 @@ t.test('each use of the rows has its own text', async t => {
 })
 
 t.test('members are written in the types of their columns', async t => {
-  const [list, double] = [1007, 701].map(oid => builtInType(oid, -1) as Type)
   const position = 0
   const written = new Map([[position, [
-    [{ name: 'b', column: 'b', type: list as Type }],
-    [{ name: 'a', column: 'c', type: double as Type }]
+    [{ name: 'b', column: 'b', type: builtIn(1007) }],
+    [{ name: 'a', column: 'c', type: builtIn(701) }]
   ]]])
   const read = async (lines: readonly string[]): Promise<unknown> => {
     const upload = new Upload(inserted, { ...asLines, members: written }, limits)

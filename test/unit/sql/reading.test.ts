@@ -2,10 +2,10 @@
  * Tests how the value of an earlier operation is read, by the types of both ends.
  */
 import t from 'tap'
-import { builtInType } from '../../../src/catalogue/built-in.ts'
 import { readTypes, type TypeRow } from '../../../src/catalogue/read-types.ts'
 import type { Type } from '../../../src/catalogue/type.ts'
 import { isScalarType, readingOf } from '../../../src/sql/values/reading.ts'
+import { builtIn } from '../../support/built-in-types.ts'
 
 const rows: readonly TypeRow[] = [
   [20_000, 'c', 's', 'price', 'C', 0, -1, ',', [['amount', 1700, -1]], 20_000],
@@ -18,7 +18,7 @@ const rows: readonly TypeRow[] = [
   [20_007, 'd', 's', 'paid', 'C', 20_000, -1, ',', null, 0]
 ]
 const find = readTypes(rows, 's')
-const builtIn = {
+const builtInOids = {
   int: 23,
   text: 25,
   jsonb: 3802,
@@ -36,7 +36,7 @@ const types = new Map<string, Type | undefined>([
   ['further', find(20_008, -1)],
   ['even further', find(20_009, -1)],
   ...rows.map(([oid, , , name]) => [name.replace(/^_(.*)/, '$1[]'), find(oid, -1)] as const),
-  ...Object.entries(builtIn).map(([name, oid]) => [name, builtInType(oid, -1)] as const)
+  ...Object.entries(builtInOids).map(([name, oid]) => [name, builtIn(oid)] as const)
 ])
 
 t.test('the JSON of a scalar type is one value', async t => {

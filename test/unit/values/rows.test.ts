@@ -2,15 +2,14 @@
  * Tests that a statement takes the rows of an upload only if they were written for its types.
  */
 import t from 'tap'
-import { builtInType } from '../../../src/catalogue/built-in.ts'
-import type { Type } from '../../../src/catalogue/type.ts'
 import { renderSlots } from '../../../src/fragment/fragment.ts'
 import { isRowsSlot, rowsSlot, writeSlot, type RowsSlot } from '../../../src/sql/statement/slot.ts'
 import { distinctMembers, listOfRows, type RowMembers } from '../../../src/values/rows.ts'
+import { builtIn } from '../../support/built-in-types.ts'
 
 const membersOf = (types: Readonly<Record<string, readonly [number, number]>>): RowMembers =>
   Object.entries(types).map(([name, [oid, modifier]]) =>
-    ({ name, column: name, type: builtInType(oid, modifier) as Type }))
+    ({ name, column: name, type: builtIn(oid, modifier) }))
 
 const [INT, NUMERIC] = [23, 1700]
 const SCALE_2 = (10 << 16) + 2 + 4

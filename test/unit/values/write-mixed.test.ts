@@ -2,13 +2,13 @@
  * Tests the JSON that is written for values with references in them, by type.
  */
 import t from 'tap'
-import { builtInType } from '../../../src/catalogue/built-in.ts'
 import type { CompositeType, Type } from '../../../src/catalogue/type.ts'
 import type { Json } from '../../../src/json/parse.ts'
 import { writeMixed } from '../../../src/values/write-mixed.ts'
+import { builtIn } from '../../support/built-in-types.ts'
 
 const [int, ints, texts, documents, span, spans, point, json] =
-  [23, 1007, 1009, 3807, 3904, 4451, 600, 114].map(oid => builtInType(oid, -1)) as Type[] as
+  [23, 1007, 1009, 3807, 3904, 4451, 600, 114].map(oid => builtIn(oid)) as
     [Type, Type, Type, Type, Type, Type, Type, Type]
 const pair: CompositeType = {
   kind: 'composite',
