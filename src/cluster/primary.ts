@@ -80,15 +80,10 @@ export async function startPrimary (
 async function notReadyReason (
   workers: readonly WorkerProcess[]
 ): Promise<NotReadyReason | undefined> {
-  const { promise, resolve } = Promise.withResolvers<NotReadyReason | undefined>()
   const answers = workers.map(worker => worker.ask('ready'))
-  for (const answer of answers) {
-    answer.then(reply => {
-      if (reply === true) resolve(undefined)
-    })
-  }
-  Promise.all(answers).then(replies =>
-    resolve(replies.find(reply => typeof reply === 'string') ?? 'workers')
-  )
-  return promise
+  const reason = Promise.all(answers).then(replies => replies.includes(true)
+    ? undefined
+    : replies.find(reply => typeof reply === 'string') ?? 'workers')
+  const first = answers.map(async answer => await answer === true ? undefined : reason)
+  return Promise.race([reason, ...first])
 }
