@@ -5,6 +5,7 @@
 import t from 'tap'
 import { nameCase, useCompared, type Batch } from '../support/compared.ts'
 import * as op from '../support/operations.ts'
+import { isTaken } from '../support/runs.ts'
 
 const item = op.select('i', 'items', { where: { id: { eq: 1 } } })
 
@@ -86,8 +87,8 @@ const schema = `
 
 t.test('each call after each change equals that of a new service', async t => {
   const { compare } = await useCompared(t, schema)
-  for (const [name, change] of Object.entries(changes)) {
-    const cases = Object.entries(words).map(([word, build]) =>
+  for (const [i, [name, change]] of Object.entries(changes).entries()) {
+    const cases = Object.entries(words).filter((_, j) => isTaken(i + j, 3)).map(([word, build]) =>
       nameCase(word, undefined, ({ table }) => build(table)))
     t.same(await compare(cases, { create, change }), [], name)
   }

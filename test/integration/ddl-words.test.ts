@@ -358,7 +358,7 @@ t.test('each word after each change equals that of a new service', async t => {
   const { compare } = await useCompared(t, schema)
   for (const [i, [name, each]] of Object.entries(changes).entries()) {
     const chosen = Object.entries(words).filter(([word], j) =>
-      each.taken?.includes(word) ?? isTaken(i + j, 3))
+      each.taken?.includes(word) ?? isTaken(i + j, 9))
     const cases = chosen.map(([word, build]) => nameCase(word, each.schema, names =>
       build(names.table, each.value, `key${names.suffix}`, each.others)))
     t.same(await compare(cases, { ...each, create: create(each) }), [], name)

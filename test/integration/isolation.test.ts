@@ -16,7 +16,7 @@ import { token, useService, type Answer } from '../support/service.ts'
 
 const roles = Array.from({ length: 8 }, (_, i) => `oneflight_iso_${i + 1}`)
 const subjects = Array.from({ length: 20 }, (_, i) => `sübject "${i}"`)
-const REQUESTS = thorough ? 2000 : 500
+const REQUESTS = thorough ? 2000 : 250
 const CLIENTS = 24
 
 /**

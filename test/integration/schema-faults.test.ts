@@ -6,6 +6,7 @@
 import t, { type Test } from 'tap'
 import { connectAgent, callTool } from '../support/mcp.ts'
 import * as op from '../support/operations.ts'
+import { isTaken } from '../support/runs.ts'
 import { on } from '../support/shorthand.ts'
 import { ask, token, useService, type Answer } from '../support/service.ts'
 
@@ -107,7 +108,7 @@ function isFault (t: Test, { status, body }: Answer, fault: Fault, title: string
 
 const twoRows = (table: string) => op.insert('o', table, [{ n: 1 }, { n: 2 }])
 
-for (const [name, [sqlstate]] of Object.entries(mistakes)) {
+for (const [i, [name, [sqlstate]]] of Object.entries(mistakes).entries()) {
   t.test(`a function with a wrong ${name} is a fault of the schema`, async t => {
     const update = (table: string) => op.update('o', table, { set: { n: 2 }, all: true })
     const cases = ['plpgsql', 'sql'].flatMap(language => {
@@ -133,7 +134,7 @@ for (const [name, [sqlstate]] of Object.entries(mistakes)) {
       ].map(operation => [operation, reason] as const)
     })
     const all = [...cases, [twoRows(`before_${name}`), new RegExp(`^plpgsql_${name}\\b`)] as const]
-    for (const [operation, reason] of all) {
+    for (const [operation, reason] of all.filter((_, j) => isTaken(i + j, 3))) {
       const title = JSON.stringify(operation)
       isFault(t, await post([operation]), { sqlstate, reason }, title)
       // The second time the statement is prepared, and another operation has run before.

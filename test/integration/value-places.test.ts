@@ -176,7 +176,7 @@ t.test('a value has the effect of its literal in every place', { timeout: 240_00
   for (const [c, column] of names.entries()) {
     for (const [i, value] of values.entries()) {
       // All of them take seven minutes.
-      if ((c + i) % 4 !== 0 || !isTaken((c + i) / 4, 3)) continue
+      if ((c + i) % 4 !== 0 || !isTaken((c + i) / 4, 5)) continue
       const name = `${column} ${encodeURI(value)}`
       const first = await write(column, insert('w', `{"id":9,"${column}":${value}}`))
       // Each column and each value meets all places, not each pair of them.
