@@ -8,7 +8,7 @@ import { buildApp } from '../../src/server/app.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { answering, ask, useService, type Answer } from '../support/service.ts'
 import { dial, exchange, request, speak } from '../support/network/wire.ts'
-import { bearer, nowhere, shopSchema } from '../support/shorthand.ts'
+import { bearer, shopSchema } from '../support/shorthand.ts'
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 const json = { 'content-type': 'application/json' }
@@ -250,22 +250,6 @@ t.test('valid request ids are returned, others are replaced', async t => {
     request('GET', '/health', { 'x-request-id': 'a\r\nX-Request-ID: a', connection: 'close' })
   )
   t.match(twice[0]?.headers['x-request-id'], uuid)
-})
-
-t.test('every 503 has a Retry-After header', async t => {
-  const service = await useService(t, nowhere)
-  const health = await ask(`${service.url}/health`)
-  t.same([health.status, health.text, health.headers.get('retry-after')], [
-    503,
-    '{"ok":false,"error":"database"}',
-    '1'
-  ])
-  t.match(health.headers.get('x-request-id'), uuid)
-  refused(t, await service.post(stock), 503, 'database_unavailable', 'service_error')
-  // Rejected before a database connection is needed.
-  refused(t, await service.post('[]'), 400, 'body_empty')
-  const invalid = await service.post([{ id: 'a', op: 'drop', table: 't' }])
-  refused(t, invalid, 422, 'validation_failed', 'validation_error')
 })
 
 t.test('an internal error of the service is logged without secrets', async t => {
