@@ -2,17 +2,13 @@
  * Rows that are streamed as newline-delimited JSON: every line but the last is a row, and the last
  * one says how it ended.
  */
-import { execFile } from 'node:child_process'
 import type { IncomingMessage } from 'node:http'
-import { promisify } from 'node:util'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import * as op from '../support/operations.ts'
 import { gauge, postUnread, token, useService, type ServiceUnderTest } from '../support/service.ts'
 import { createClient, OneflightError } from '../../client/src/index.ts'
 import { useClient, useExactClient } from '../support/client.ts'
-import { useShopService } from '../support/database/shop.ts'
-import { readBlocks, readPage } from '../support/docs/pages.ts'
 import { arbitraryTrial } from '../support/model/arbitrary-batch.ts'
 import { modelReset, modelSchema } from '../support/model/tables.ts'
 import { propertyRuns } from '../support/runs.ts'
@@ -545,15 +541,4 @@ t.test('a cut stream is an error for the client', async t => {
     rows: [],
     error: { code: 'answer_invalid', message: /not from the service/ }
   })
-})
-
-t.test('the example of the documentation', async t => {
-  const shop = await useShopService(t, { env })
-  const [command = '', answer = ''] = readBlocks(readPage('docs/reference/http-api.md'))
-    .filter(({ text }) => /ndjson|"data":\{"stock"/.test(text)).map(({ text }) => text)
-  const script = command.replace('localhost:4000', shop.url)
-  const { stdout } = await promisify(execFile)('sh', ['-c', script], {
-    env: { ...process.env, TOKEN: token({ role: 'shop_customer' }) }
-  })
-  t.equal(stdout.trim(), answer.trim())
 })

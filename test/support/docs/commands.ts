@@ -37,7 +37,12 @@ export async function useShop (
   return await useShopService(t, {
     keys: true,
     ...options,
-    env: { ANON_ROLE: 'shop_anonymous', ERROR_VERBOSITY: 'verbose', ...options.env }
+    env: {
+      ANON_ROLE: 'shop_anonymous',
+      ERROR_VERBOSITY: 'verbose',
+      MAX_STREAM_ROWS: '100',
+      ...options.env
+    }
   })
 }
 
