@@ -17,7 +17,7 @@ import { until } from '../support/until.ts'
 
 const MAX_STREAM_ROWS = 100_000
 
-/** `failing` fails at its row 900 000, `formats` changes how times are written. */
+/** `failing` fails at its row 20 000, `formats` changes how times are written. */
 const schema = `
   create table parents (id int primary key, name text, data json, at timestamptz);
   create table children (parent int references parents, n int);
@@ -25,7 +25,7 @@ const schema = `
     from generate_series(1, 1000) i;
   insert into children select i % 3 + 1, i from generate_series(1, 9) i;
   create view endless as select i, repeat('x', 1000) as text from generate_series(1, 50000) i;
-  create view failing as select i, 1 / (90000 - i) as x from generate_series(1, 95000) i;
+  create view failing as select i, 1 / (20000 - i) as x from generate_series(1, 25000) i;
   create function format() returns text language plpgsql as $$ begin
     perform set_config('datestyle', 'German', true); return 'changed'; end $$;
   create view formats as select i, case i when 5000 then format() end as x, now() as at
@@ -154,6 +154,7 @@ t.test('every line but the last is a row', async t => {
 t.test('property: a stream has the rows of the response', async t => {
   const model = await useService(t, { schema: modelSchema, env: { MAX_STREAM_ROWS: '100' } })
   await model.database.sql.unsafe(modelReset)
+  const runs = propertyRuns(50, 300)
   let compared = 0
   await fc.assert(
     fc.asyncProperty(arbitraryTrial, async ({ operations }) => {
@@ -176,9 +177,9 @@ t.test('property: a stream has the rows of the response', async t => {
         } else t.equal(end.error?.['code'], body.error.code, JSON.stringify(select))
       }
     }),
-    { numRuns: propertyRuns(100, 300) }
+    { numRuns: runs }
   )
-  t.ok(compared > 100, `${compared} rows`)
+  t.ok(compared > runs / 2, `${compared} rows`)
 })
 
 /** Values of Accept, and whether a batch that can be streamed is. */
@@ -303,7 +304,7 @@ t.test('an error after the first row is the last line', async t => {
     data: null
   })
   t.strictSame(rows.map(({ i }) => i), rows.map((_, i) => i + 1), 'rows before it, in order')
-  t.ok(rows.length > 0 && rows.length < 90_000)
+  t.ok(rows.length > 0 && rows.length < 20_000)
   await until(() => service.log.some(line => line['code'] === 'division_by_zero'))
   t.match(service.log.find(line => line['code'] === 'division_by_zero'), { status: 200, index: 0 })
 })
@@ -399,7 +400,7 @@ t.test('a client that leaves frees its connection', async t => {
   response.destroy()
   await untilFree(slow)
   await until(async () => await countReading() === 0)
-  t.equal((await stream(endless, { to: slow })).rows.length, 50_000)
+  t.equal((await stream([op.select('o', 'endless', { limit: 9 })], { to: slow })).rows.length, 9)
 })
 
 t.test('a lost connection is the last line, and no row is sent twice', async t => {
