@@ -11,7 +11,6 @@ import { parts } from '../support/hostile/parts.ts'
 import {
   findShare,
   isTooMuch,
-  longestPiece,
   measureBody,
   measureParameters,
   type Measured
@@ -69,7 +68,7 @@ function measureLeast (
     // Otherwise a body would pay for the hundreds of megabytes of those before it.
     collectGarbage()
     const measured = measure(body)
-    ms = Math.min(ms, longestPiece(measured))
+    ms = Math.min(ms, measured.longestMs)
     if (i === TIMES || ms <= LONG_MS) return { measured, ms }
   }
 }

@@ -15,11 +15,12 @@ import type { Statement } from '../../../src/sql/statement/statement.ts'
 import { batchSettings } from '../../../src/transaction/run-batch.ts'
 import { namedBatches } from './named.ts'
 
-/** Processor time of this thread, in milliseconds, by stage. */
-export type Stages = ReadonlyMap<string, number>
-
 export interface Measured {
-  readonly stages: Stages
+  /**
+   * Processor time of this thread, in milliseconds, of the longest piece of the event loop: others
+   * proceed between the stages of a large body.
+   */
+  readonly longestMs: number
   /** The failure that the body causes; undefined: none. */
   readonly failure: unknown
 }
@@ -84,10 +85,9 @@ export function measureBody (body: string): Measured {
   const planner = new BatchPlanner(limits)
   const bytes = Buffer.from(body)
   return new StageClock().measure(clock => {
-    const batch = clock.run('read', () => readBatch(bytes, limits))
+    const batch = clock.run(() => readBatch(bytes, limits))
     // A shape that recurs is known.
-    return ['first', 'second'].map(time =>
-      clock.run(`plan the ${time} time`, () => planner.plan(batch)))
+    return [1, 2].map(() => clock.run(() => planner.plan(batch)))
   })
 }
 
@@ -100,15 +100,10 @@ const files = new Map(Object.entries(namedBatches).map(([name, content]): [strin
 export function measureParameters (name: string, body: string): Measured {
   const bytes = Buffer.from(body)
   return new StageClock().measure(clock => {
-    const values = clock.run('read', () => readParameters(bytes))
+    const values = clock.run(() => readParameters(bytes))
     const batch = files.get(name) as NamedBatch
-    return [clock.run('plan', () => planNamed(batch, values, bytes.length))]
+    return [clock.run(() => planNamed(batch, values, bytes.length))]
   })
-}
-
-/** The longest piece of the event loop: others proceed between the stages of a large body. */
-export function longestPiece ({ stages }: Measured): number {
-  return Math.max(...stages.values())
 }
 
 /** Whether a body has too many names, operators and references. */
@@ -130,7 +125,7 @@ export function findShare (measure: (share: number) => Measured): number {
 }
 
 class StageClock {
-  readonly #stages = new Map<string, number>()
+  #longestMs = 0
 
   measure (read: (clock: StageClock) => readonly PlannedBatch[]): Measured {
     let failure: unknown
@@ -138,23 +133,22 @@ class StageClock {
       const planned = read(this)
       // The same shape is compiled in another way when it is known.
       for (const batch of new Set([planned[0], planned.at(-1)])) {
-        this.run('compile', () =>
-          write(compiler.compile(batch as PlannedBatch, request).operations()))
+        this.run(() => write(compiler.compile(batch as PlannedBatch, request).operations()))
       }
     } catch (error) {
       failure = error
     }
-    return { stages: this.#stages, failure }
+    return { longestMs: this.#longestMs, failure }
   }
 
-  /** Runs a stage. Of a stage that runs again, the longest time is kept. */
-  run<Result> (name: string, work: () => Result): Result {
+  /** Runs a stage. */
+  run<Result> (work: () => Result): Result {
     const before = process.threadCpuUsage()
     try {
       return work()
     } finally {
       const { user, system } = process.threadCpuUsage(before)
-      this.#stages.set(name, Math.max(this.#stages.get(name) ?? 0, (user + system) / 1000))
+      this.#longestMs = Math.max(this.#longestMs, (user + system) / 1000)
     }
   }
 }
