@@ -12,7 +12,7 @@ import { until } from '../support/until.ts'
 
 const CLIENTS = 8
 /** How often the statements of a change run. */
-const ROUNDS = propertyRuns(2, 4)
+const ROUNDS = propertyRuns(1, 4)
 
 /** `first` and `last` record each batch. All other tables are changed while batches run. */
 const schema = `
@@ -224,7 +224,7 @@ t.test('functions and types are replaced while they are in use', async t => {
     }
   }))
   const replace = async (texts: readonly string[]): Promise<void> => {
-    for (let i = 0; i < propertyRuns(60, 300); i++) {
+    for (let i = 0; i < propertyRuns(40, 300); i++) {
       const before = right + wrong.length
       await until(() => right + wrong.length > before)
       await sql.unsafe(texts[i % texts.length] as string)

@@ -52,7 +52,7 @@ t.test('a text is valid if and only if JSON.parse accepts it', async t => {
     const from = at % (text.length + 1)
     return text.slice(0, from) + put + text.slice(from + length)
   })
-  const runs = propertyRuns(4000, 20_000)
+  const runs = propertyRuns(2000, 20_000)
   let valid = 0
   fc.assert(
     fc.property(fc.oneof(json, bits, cut), text => {

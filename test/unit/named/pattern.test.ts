@@ -6,6 +6,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { compilePattern } from '../../../src/named/pattern.ts'
 import { growthOf } from '../../support/growth.ts'
+import { propertyRuns } from '../../support/runs.ts'
 
 /** White space, ends of lines, their neighbours, and others. */
 const character = fc.constantFrom(...[
@@ -41,7 +42,7 @@ t.test('patterns match the texts that they match in JavaScript', async () => {
     const compiled = compilePattern(source)
     const native = new RegExp(source, 'u')
     return texts.every(text => compiled.test(text) === native.test(text))
-  }), { numRuns: 5000 })
+  }), { numRuns: propertyRuns(1500, 5000) })
 })
 
 t.test('a pattern that JavaScript or RE2 does not have is an error', async t => {

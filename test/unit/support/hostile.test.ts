@@ -20,6 +20,7 @@ import { writeOperation } from '../../support/hostile/draft.ts'
 import { namedParts, writeParameters } from '../../support/hostile/named.ts'
 import { partGroups, parts } from '../../support/hostile/parts.ts'
 import { measureBody, measureParameters, type Measured } from '../../support/hostile/stages.ts'
+import { propertyRuns } from '../../support/runs.ts'
 
 t.test('hostile bodies contain every word of the language', async t => {
   const bodies = parts.flatMap(({ frames, make }) =>
@@ -73,7 +74,8 @@ t.test('the time for a body grows no faster than n log n', { timeout: 120_000 },
     list[Math.floor(random() * list.length)] as Item
   // Each group of parts alone, in one operation and in many, and beside any other.
   const recipes = partGroups.flatMap((group): readonly Recipe[] => [
-    ...Array.from({ length: 4 }, () => ({ parts: [choose(group)], operations: choose([1, 100]) })),
+    ...Array.from({ length: propertyRuns(2, 4) }, () =>
+      ({ parts: [choose(group)], operations: choose([1, 100]) })),
     { parts: [choose(group), choose(choose(partGroups))], operations: 1 }
   ])
   for (const recipe of recipes) {
