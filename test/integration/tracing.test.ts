@@ -329,22 +329,15 @@ t.test('spans are sent to OTEL_EXPORTER_OTLP_ENDPOINT, and flushed at shutdown',
   mode = 'rejects'
   const problems = ({ lines }: Pick<Main, 'lines'>): readonly unknown[] =>
     lines().filter(({ msg }) => /OpenTelemetry/.test(msg)).map(({ reason }) => reason)
-  const rejected = await start({ OTEL_BSP_SCHEDULE_DELAY: '20', OTEL_ATTRIBUTE_COUNT_LIMIT: 'x' })
+  const rejected = await start({
+    OTEL_BSP_SCHEDULE_DELAY: '20', OTEL_ATTRIBUTE_COUNT_LIMIT: 'x', SHUTDOWN_TIMEOUT_MS: '20000'
+  })
   for (let i = 0; i < 3; i++) await post(rejected.url)
   await until(() => problems(rejected).length === 2)
-  t.equal(await rejected.stop(), 0)
-  t.match(
-    problems(rejected),
-    [/OTEL_ATTRIBUTE_COUNT_LIMIT/, /Bad Request/],
-    'each problem is logged once'
-  )
+  t.match(problems(rejected), [/OTEL_ATTRIBUTE_COUNT_LIMIT/, /Bad Request/])
 
   mode = 'hangs'
-  const waiting = await start({ OTEL_BSP_SCHEDULE_DELAY: '600000', SHUTDOWN_TIMEOUT_MS: '20000' })
-  await post(waiting.url)
-  t.equal(await waiting.stop(), 0, 'a collector that does not respond does not block shutdown')
-
-  const off = await start({ OTEL_TRACES_EXPORTER: 'none' })
-  t.same(await fetch(off.url).then(({ headers }) => headers.get('traceparent')), null)
-  t.equal(await off.stop(), 0)
+  await post(rejected.url)
+  t.equal(await rejected.stop(), 0, 'a collector that does not respond does not block shutdown')
+  t.equal(problems(rejected).filter(reason => /Bad Request/.test(String(reason))).length, 1)
 })
