@@ -31,10 +31,6 @@ const schema = `
     from generate_series(1, 2000) as i;
   create index many_n on many ((data -> 'n'));
   create index many_word on many ((data ->> 'word'));
-  create function total_of(id bigint) returns numeric language sql stable
-    as 'select sum(total) from orders where customer_id = id';
-  create function either(a int) returns text language sql as $$ select 'int' $$;
-  create function either(a jsonb) returns text language sql as $$ select 'jsonb' $$;
   analyze;`
 
 const batch = [

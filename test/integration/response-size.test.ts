@@ -102,8 +102,6 @@ t.test('a response that is too large is rolled back', async t => {
   t.same((await service.post(counts)).body.data, { t0: 1, t1: 1, t2: 1, t3: 1 })
   t.equal((await service.post([grown('a', [101], { returning: [] })])).status, 200)
   t.equal((await service.post(many(3))).status, 200)
-  const config = await fetch(`${service.adminUrl}/config`)
-  t.match(await config.json(), { MAX_RESPONSE_BYTES: MAX })
 })
 
 t.test('with a key nothing is stored, and a replay is not refused', async t => {

@@ -22,7 +22,6 @@ const schema = `
       '{"a":"text"}'),
     (4, null, -0.5, 1, null, '2023-01-01', -1, 8, null, '{c}', '[7]'),
     (5, 'paid', 2, 2, '["first", {"sku": "in array"}]', '2024-01-03', 2, 9, 'w', '{d}', '5');
-  create function label(s) returns text language sql immutable as 'select $1.status';
 
   create table a (id int generated always as identity primary key, word text,
     secret int default 7, j jsonb);
