@@ -20,7 +20,7 @@ import type { PathIssue } from './issues.ts'
  */
 export class PlanCache extends LRUCache<string, Plan> {
   constructor () {
-    super({ maxSize: 16 * 1024 * 1024 })
+    super({ maxSize: 40 * 1024 * 1024 })
   }
 }
 
