@@ -5,7 +5,8 @@
 import { readTtl } from '../../schemas/http.ts'
 import { signToken } from '../auth/token.ts'
 import { readSigning, type Signing } from '../config/config.ts'
-import { isObject, parseJson } from '../json/parse.ts'
+import type { Failure } from '../errors/catalogue.ts'
+import { isObject, parseJson, type Json } from '../json/parse.ts'
 import { readSettings, UsageError } from './arguments.ts'
 import type { TokenOptions } from './commands.ts'
 import { type CliContext, visible } from './terminal.ts'
@@ -73,9 +74,12 @@ function nest (path: readonly string[], value: string): unknown {
 
 /** Numbers keep every digit. */
 function readClaims (text: string): Claims {
+  let claims: Json
   try {
-    const claims = parseJson(Buffer.from(text))
-    if (isObject(claims)) return claims
-  } catch { /* The message is that of a body. */ }
+    claims = parseJson(Buffer.from(text))
+  } catch (error) {
+    throw new UsageError((error as Failure).message.replace('The body', '--claims'))
+  }
+  if (isObject(claims)) return claims
   throw new UsageError('--claims must be a JSON object, for example \'{"org": 7}\'')
 }

@@ -398,9 +398,10 @@ t.test('oneflight token: invalid options and environments', async t => {
       'invalid --expires-in "1y" (expected a time such as 90s, 15m or 30d)'
     ],
     [[...role, '--expires-in', '900000000000d'], '--expires-in is too far in the future'],
-    ...['[]', '{'].map(claims => [
-      [...role, '--claims', claims], '--claims must be a JSON object, for example \'{"org": 7}\''
-    ] as const),
+    [[...role, '--claims', '[]'],
+      '--claims must be a JSON object, for example \'{"org": 7}\''],
+    [[...role, '--claims', '{'],
+      '--claims is not valid JSON: unexpected end at line 1, column 2.'],
     [
       [...role, '--claims', '{"role": "s"}'],
       '--claims must not contain "role", which another option sets'
