@@ -2,6 +2,7 @@
  * Plans `key` and `values` of an update: JSON → groups of rows that change the same columns in
  * the same way. Each group is a separate UPDATE within the statement.
  */
+import { referenceAttempt } from '../../schemas/operand.ts'
 import { has, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
 import type { Place, PlanContext } from './context.ts'
 import { documentOf, readDollarMember, referToValue } from './document.ts'
@@ -133,6 +134,8 @@ function readCell (column: string, value: Json, place: Place): Cell | undefined 
   const [planned] = planNewValue([column, value], place)
   if (planned === undefined) return undefined
   const { operand } = planned
+  // It has an issue: rows by key have no `from`.
+  if (operand?.kind === 'column' && operand.of === 'source') return undefined
   const modifier = planned.modifier === '$first' ? '$value' : planned.modifier
   const document = documentOfField(operand)
   const sign = document === undefined
@@ -172,7 +175,7 @@ function checkDuplicates (
   for (const { position, keys } of rows) {
     // A row without a complete key already has an issue.
     if (length === 0 || keys.length < length) continue
-    if (keys.some(({ references }) => references.length > 0)) continue
+    if (!keys.every(isLiteral)) continue
     const text = keys.map(({ value }) => writeJson(value)).join()
     const first = known.get(text)
     if (first === undefined) known.set(text, position)
@@ -181,6 +184,11 @@ function checkDuplicates (
       context.addIssue('key_duplicate', ['values', position], message)
     }
   }
+}
+
+/** Whether a value has no references, also no invalid one, which is kept as a text. */
+function isLiteral ({ value, references }: JsonDocument): boolean {
+  return references.length === 0 && !(typeof value === 'string' && referenceAttempt.test(value))
 }
 
 function describeLimit (groups: number, repeated: number): string {

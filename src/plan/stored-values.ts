@@ -27,9 +27,14 @@ export function storeObjects (
   objects: ReadonlyArray<ReadonlyArray<readonly [name: string, value: JsonDocument]>>
 ): StoredJson {
   const references: Reference[] = []
-  const join = ({ value, references: own }: JsonDocument): Json => own.length === 0
-    ? value
-    : replaceNumbers(value, number => placeholderOf(references.push(own[number] as Reference) - 1))
+  const join = ({ value, references: own }: JsonDocument): Json => {
+    if (own.length === 0) return value
+    const { length } = references
+    for (const reference of own) references.push(reference)
+    return length === 0
+      ? value
+      : replaceNumbers(value, number => placeholderOf(length + number))
+  }
   const value = objects.map(members =>
     Object.fromEntries(members.map(([name, member]) => [name, join(member)])))
   return { kind: 'document', value, references, inBulk: objects.length > MAX_CELL_ROWS }

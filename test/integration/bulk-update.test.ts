@@ -232,9 +232,14 @@ const refused: readonly InvalidOperation[] = ([
     'member_invalid values[0].qty.$add', 'member_invalid values[1].qty.$excluded'],
   [{ values: [{ sku: 'c', qty: { $inc: 'x' } }, { sku: 'd', qty: { $first: [] } }] },
     'member_invalid values[0].qty.$inc', 'member_invalid values[1].qty.$first'],
-  [{ values: [{ sku: '$x.0.id', qty: '$u.0.n' }, { sku: 'a', data: ['$later'] }] },
-    'reference_unknown values[0].sku', 'reference_unknown values[0].qty',
-    'reference_unknown values[1].data[0]'],
+  [{
+    values: [
+      { sku: '$x.0.id', qty: '$u.0.n' }, { sku: 'a', data: ['$later'] }, { sku: '$x.0.id', qty: 1 }
+    ]
+  },
+  'reference_unknown values[0].sku', 'reference_unknown values[0].qty',
+  'reference_unknown values[1].data[0]', 'reference_unknown values[2].sku'],
+  [{ values: [{ sku: { $from: 'n' }, qty: 1 }] }, 'member_invalid values[0].sku.$from'],
   [{ values: [{ sku: 'a', qty: 1 }, { sku: 'b', qty: 1 }, { qty: 1, sku: { $value: 'a' } }] },
     'key_duplicate values[2]'],
   [{ key: ['sku', 'sku'] }, 'member_invalid key[1]'],
