@@ -207,7 +207,7 @@ t.test('an error of PostgreSQL has the names of the request', async t => {
       ...insert, on_conflict: { columns: ['id'], do: 'nothing', index_where: { raw: { eq: 'x' } } }
     }, misfit('eq', 'raw', 'json = unknown')],
     [update({ name: { $inc: 1 } }), misfit('$inc', 'name', 'text - text')],
-    [onConflict({ set: { name: { $mul: 2 } } }), misfit('$mul', 'name', 'text * unknown')],
+    [onConflict({ set: { name: { $mul: 2 } } }), misfit('$mul', 'name', 'text * text')],
     [{ columns: [{ fn: 'sum', column: 'name' }] },
       '"sum" does not work with column "name": function sum(text) does not exist'],
     [{ where: { name: { is: true } } },

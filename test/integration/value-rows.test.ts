@@ -220,8 +220,10 @@ t.test('a value of an earlier operation that is refused is named', async t => {
     [op.insert('o', 'things', undefined, {
       from: { table: 'sources' }, columns: { k: { $col: 'k' }, i: '$b.0.p' }
     }), 'Column "i"'],
+    // A text is not refused.
+    [set({ i: '$b.0.p', t: '100.00' }), 'Column "i"'],
     // Several columns could be meant, or a condition.
-    [set({ i: '$b.0.p', t: '100.00' }), undefined],
+    [set({ i: '$b.0.p', s: '$b.0.p' }), undefined],
     [set({ i: '$b.0.p' }, { s: { eq: '$b.0.p' } }), undefined],
     [op.select('o', 'things', { where: { i: { in: ['$b.0.p', '$b.0.f'] } } }), undefined]
   ]
