@@ -73,7 +73,11 @@ export class SeparateBatch {
       .toSorted(({ row: one = 0 }, { row: other = 0 }) => one - other)
   }
 
-  #fillOne ({ statement, sent, inputs }: Sending, read: ReadReference): readonly FilledStatement[] {
+  /** `read`: undefined if nothing is known yet. */
+  #fillOne (
+    { statement, sent, inputs }: Sending,
+    read?: ReadReference
+  ): readonly FilledStatement[] {
     const given = inputs.map(reference => this.#readValue(reference, read))
     if (sent === undefined) {
       return [{ statement: this.#fillWith(statement, given), row: undefined, key: [] }]
@@ -123,7 +127,7 @@ export class SeparateBatch {
   #readCell (
     cell: Json,
     references: readonly Reference[],
-    read: ReadReference
+    read: ReadReference | undefined
   ): Json | ReadValue {
     const number = readNumber(cell)
     if (number !== undefined) return this.#readValue(references[number] as Reference, read)
@@ -138,10 +142,10 @@ export class SeparateBatch {
     return isKnown ? whole : null
   }
 
-  #readValue (reference: Reference, read: ReadReference): Json | ReadValue {
+  #readValue (reference: Reference, read: ReadReference | undefined): Json | ReadValue {
     const { parameter } = reference
     if (parameter !== undefined) return this.#parts.values[parameter.position] as Json
-    if (read === NOTHING) return UNKNOWN
+    if (read === undefined) return UNKNOWN
     return new ReadValue(isList(reference) ? copyElements(read(reference)) : read(reference))
   }
 
@@ -162,16 +166,13 @@ export class SeparateBatch {
 
   /** If a parameter has no rows, returns the statement of a row of NULLs. */
   #foreseeOne (sending: Sending): readonly Statement[] {
-    const filled = this.#fillOne(sending, NOTHING).map(({ statement }) => statement)
+    const filled = this.#fillOne(sending).map(({ statement }) => statement)
     if (filled.length > 0) return filled
     const { statement, sent, inputs } = sending
     const { fields } = sent as SentRows
     return [this.#fillWith(statement, [...fields, ...inputs].map(() => null))]
   }
 }
-
-/** Reads what is not known yet. */
-const NOTHING: ReadReference = () => null
 
 /** The text by which two keys are the same. */
 export function textOfKey (key: FilledStatement['key']): string {
