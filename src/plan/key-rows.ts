@@ -145,8 +145,8 @@ function readCell (column: string, value: Json, place: Place): Cell | undefined 
 }
 
 /**
- * The operand of a new value as a value of the row. Undefined: there is none, it is a column, or it
- * is the JSON null, for which a row would have NULL.
+ * The operand of a new value as a value of the row. Undefined if a row cannot hold it: there is no
+ * operand, it is a column, or it is the JSON null, which a row would store as NULL.
  */
 function documentOfField (operand: Single | undefined): JsonDocument | undefined {
   switch (operand?.kind) {

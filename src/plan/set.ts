@@ -139,7 +139,7 @@ function planModifier (
       { context, path: [...place.path, '$from'] },
       {
         read: readSource,
-        meets: meetColumn(column, readAs(modifier))
+        meets: meetColumn(column, meetsAs(modifier))
       }
     )
     : planOperand(modifier, operand, place)
@@ -147,7 +147,7 @@ function planModifier (
 }
 
 /** How the operand meets the column. */
-function readAs ({ reads }: Modifier): Meeting['as'] {
+export function meetsAs ({ reads }: Modifier): Meeting['as'] {
   return reads === 'difference' || reads === 'factor' ? reads : 'value'
 }
 

@@ -20,6 +20,7 @@ import {
 import { readGiven } from '../../plan/document.ts'
 import { toPath } from '../../plan/name.ts'
 import { withoutKey } from '../../plan/on-conflict.ts'
+import { meetsAs } from '../../plan/set.ts'
 import type { Assignment, InsertNode } from '../../plan/nodes.ts'
 import { buildText, buildValue } from '../values/operand.ts'
 import type { TypedAs } from '../values/typed-json.ts'
@@ -47,8 +48,8 @@ export function buildNewValue (
 
 /** How the operand of a modifier is read; see TypedAs. */
 export function readAs (name: ModifierName = '$value'): TypedAs | 'text' {
-  const { reads }: Pick<Modifier, 'reads'> = modifiers[name]
-  return reads === 'difference' || reads === 'factor' || reads === 'text' ? reads : 'value'
+  const modifier: Modifier = modifiers[name]
+  return modifier.reads === 'text' ? 'text' : meetsAs(modifier)
 }
 
 /** Builds the new value of a column from an operand that is an expression of the right type. */

@@ -9,7 +9,7 @@ import {
   sql,
   type Fragment
 } from '../../fragment/fragment.ts'
-import type { ColumnPath, TableName } from '../../plan/nodes.ts'
+import type { ColumnPath, Meeting, TableName } from '../../plan/nodes.ts'
 import { fieldName } from '../../plan/stored-values.ts'
 import { tableName, unusedName } from '../statement/table.ts'
 import { SYSTEM_COLUMNS } from './column.ts'
@@ -18,7 +18,7 @@ import { SYSTEM_COLUMNS } from './column.ts'
  * The type in which JSON is read: that of the column, that of the difference of two of its values
  * (a number of days for a date), or that by which its values are multiplied (a number for money).
  */
-export type TypedAs = 'value' | 'difference' | 'factor'
+export type TypedAs = Meeting['as']
 
 /** A column path, or an expression that has a type of its own. */
 export interface TypedPath extends ColumnPath {

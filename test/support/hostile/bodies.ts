@@ -35,6 +35,7 @@ function chooseFrames (parts: readonly Part[]): ReadonlyArray<readonly [Frame, r
 export function writeBody (recipe: Recipe, scale = 1, bytes = MAX_BODY_BYTES): string {
   const { parts } = recipe
   const chosen = chooseFrames(parts)
+  // Some parts have many bytes at least, so fewer operations fit.
   const smallest = chosen.map(([frame, members]) =>
     Buffer.byteLength(writeOperation('o', frame, members.map(part => part.make(1)))))
   const operations = Math.min(
