@@ -10,15 +10,14 @@ import {
   isNested,
   isNumber,
   isObject,
-  writeJson,
   type Json,
   type JsonObject
 } from '../json/parse.ts'
 import type { Path } from './context.ts'
 import { readDollarMember } from './document.ts'
-import { hasEqualKeys } from './key-rows.ts'
+import { hasEqualKeys, readAlikeRows, type AlikeRows } from './key-rows.ts'
 import { isData } from './reference.ts'
-import { MAX_CELL_ROWS } from './stored-values.ts'
+import { mayRefer, MAX_CELL_ROWS } from './stored-values.ts'
 import { findRuns } from './values.ts'
 
 export interface BatchShape {
@@ -81,21 +80,23 @@ class ShapeReader {
 
   #addRows (rows: Json, operation: JsonObject): void {
     const keyed = has(operation, 'key')
-    if (Array.isArray(rows) && rows.length > MAX_CELL_ROWS) return this.#addManyRows(rows, keyed)
-    this.#unsupported ||= keyed && hasEqualKeys(operation)
+    if (Array.isArray(rows) && rows.length > MAX_CELL_ROWS) {
+      return this.#addManyRows(rows, keyed ? operation['key'] : undefined)
+    }
+    this.#unsupported ||= keyed && hasEqualKeys(operation['key'] as Json, rows)
     if (this.#unsupported) return
     this.#addArray(rows, row =>
       keyed ? this.#addSet(row) : this.#addObject(row, (_, value) => this.#addStored(value))
     )
   }
 
-  /** Adds rows that a statement takes together as one value. */
-  #addManyRows (rows: readonly Json[], keyed: boolean): void {
-    const isRead = !keyed && rows.length <= this.#maxRows && rows.every(isObject)
-    const [run, ...others] = isRead ? findRuns(rows) : []
-    this.#unsupported ||= run === undefined || run.columns.length === 0 || others.length > 0 ||
-      writeJson(rows).includes('"$')
-    if (run !== undefined) this.#addValue(rows, `rows${JSON.stringify(run.columns)}`)
+  /** Adds rows that a statement takes together as one value. `key`: that of an update. */
+  #addManyRows (rows: readonly Json[], key: Json | undefined): void {
+    const alike = rows.length > this.#maxRows
+      ? undefined
+      : key === undefined ? readInserted(rows) : readAlikeRows(key, rows)
+    if (alike === undefined) this.#unsupported = true
+    else this.#addValue(alike.rows, `rows${alike.shape}`)
   }
 
   #addSet (set: Json): void {
@@ -220,6 +221,15 @@ class ShapeReader {
   #addFixed (value: Json): void {
     if (!this.#isRefused()) this.#key += JSON.stringify(value)
   }
+}
+
+/** Rows of an insert; undefined unless all name the same columns and have no references. */
+function readInserted (rows: readonly Json[]): AlikeRows | undefined {
+  if (!rows.every(isObject) || mayRefer(rows)) return undefined
+  const [run, ...others] = findRuns(rows)
+  return run === undefined || run.columns.length === 0 || others.length > 0
+    ? undefined
+    : { shape: JSON.stringify(run.columns), rows }
 }
 
 /** Members that are a number of rows. */

@@ -2,13 +2,14 @@
  * Plans `key` and `values` of an update: JSON → groups of rows that change the same columns in
  * the same way. Each group is a separate UPDATE within the statement.
  */
+import { modifiers, type Modifier, type ModifierName } from '../../schemas/modifier.ts'
 import { referenceAttempt } from '../../schemas/operand.ts'
-import { has, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
+import { has, isNumber, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
 import type { Place, PlanContext } from './context.ts'
 import { documentOf, readDollarMember, referToValue } from './document.ts'
-import type { Assignment, BulkUpdateGroup, JsonDocument, RowField, Single } from './nodes.ts'
+import type { Assignment, BulkUpdateGroup, JsonDocument, Single, StoredJson } from './nodes.ts'
 import { planNewValue } from './set.ts'
-import { fieldName, storeObjects } from './stored-values.ts'
+import { MAX_CELL_ROWS, mayRefer, storeData, storeObjects } from './stored-values.ts'
 import { checkRows, maxGroups, maxRepetition, readRowList } from './values.ts'
 
 /** An element of `key`. */
@@ -48,7 +49,14 @@ export function planKeyRows (
   const list = readRowList(values, context)
   if (list === undefined) return undefined
   checkRows(list, context)
-  const rows = list.flatMap((row, i) => isObject(row) ? [readRow(row, i, { keys, context })] : [])
+  const read = (row: Json, i: number): readonly Row[] =>
+    isObject(row) ? [readRow(row, i, { keys, context })] : []
+  const alike = planAlikeRows(key, list, context)
+  const first = list.slice(0, 1).flatMap(read)
+  // The first of rows that are alike stands for all, unless each has an issue.
+  const rows = alike !== undefined && context.batch.issues.isEmpty
+    ? first
+    : [...first, ...list.slice(1).flatMap((row, i) => read(row, i + 1))]
   checkDuplicates(rows, keys, context)
   const groups = [...Map.groupBy(rows, ({ cells }) =>
     cells.map(({ column, sign }) => `${column}\0${sign}`).join('\0')
@@ -60,7 +68,20 @@ export function planKeyRows (
   }
   const named = groups.reduce((sum, [row]) => sum + keys.length + (row as Row).cells.length, 0)
   context.count(named + repeated, ['values'])
-  return groups.map(group => planGroup(group, keys, context))
+  return groups.map(group => planGroup(group, keys, { alike, context }))
+}
+
+/** Rows that the plan does not read one by one. Undefined: they have to be. */
+function planAlikeRows (
+  key: readonly KeyColumn[],
+  list: readonly Json[],
+  context: PlanContext
+): StoredJson | undefined {
+  if (list.length <= MAX_CELL_ROWS) return undefined
+  const slot = context.findSlot(['values'])
+  if (slot !== undefined) return { ...documentOf(referToValue(slot, true)), inBulk: true }
+  const alike = readAlikeRows(key, list)
+  return alike && storeData(alike.rows)
 }
 
 function readKeys (key: readonly KeyColumn[], context: PlanContext): readonly Key[] {
@@ -200,57 +221,129 @@ function describeLimit (groups: number, repeated: number): string {
     `${limit}. Divide the rows among several operations.`
 }
 
-/** Plans rows whose cells have the same columns and signs. */
+/**
+ * Plans rows whose cells have the same columns and signs. `alike`: the rows for which a first one
+ * stands.
+ */
 function planGroup (
   rows: readonly Row[],
   keys: readonly Key[],
-  context: PlanContext
+  { alike, context }: { readonly alike: StoredJson | undefined, readonly context: PlanContext }
 ): BulkUpdateGroup {
   const { cells, position } = rows[0] as Row
   for (const { column } of cells) context.nameStored(column, ['values', position, column])
-  const own = cells.map(cell => isField(cell, rows.length))
-  const fields: RowField[] = [
-    ...keys.map(({ column, name }) => ({ column, modifier: undefined, member: name })),
-    ...cells.filter((_, i) => own[i]).map(({ column, modifier }) => ({ column, modifier }))
-  ].map((field, i) => ({ name: fieldName(i + 1), ...field }))
-  const objects = rows.map(({ position, keys, cells }) => [
-    { kind: 'document' as const, value: position, references: [] },
-    ...keys,
-    ...cells.flatMap(({ document }, i) => own[i] === true ? document as JsonDocument : [])
-  ].map((value, i) => [fieldName(i), value] as const))
+  // A single row computes its values as `set` does.
+  const isSingle = rows.length === 1 && alike === undefined
+  const own = cells.map(({ sign, modifier }) => sign === '' || (sign === modifier && !isSingle))
   return {
-    fields,
+    fields: [
+      ...keys.map(({ column, name }) => ({ name, column, modifier: undefined })),
+      ...cells.filter((_, i) => own[i])
+        .map(({ column, modifier }) => ({ name: column, column, modifier }))
+    ],
     computed: cells.filter((_, i) => !own[i])
       .map(({ column, modifier, operand }) => ({ column, modifier, operand })),
-    positions: rows.map(({ position }) => position),
-    rows: storeObjects(objects)
+    positions: alike === undefined ? rows.map(({ position }) => position) : [],
+    rows: alike ?? storeObjects(rows.map(row => listMembers(row, keys, own)))
   }
 }
 
-/**
- * Whether the operand of a cell is a field of its row. A single row computes its values as `set`
- * does.
- */
-function isField ({ sign, modifier }: Cell, rows: number): boolean {
-  return sign === '' || (sign === modifier && rows > 1)
+/** The members of a row: its keys, and the cells that are its `own`. */
+function listMembers (
+  { keys, cells }: Row,
+  named: readonly Key[],
+  own: readonly boolean[]
+): ReadonlyArray<readonly [name: string, value: JsonDocument]> {
+  return [
+    ...keys.map((value, i) => [(named[i] as Key).name, value] as const),
+    ...cells.flatMap(({ column, document }, i) =>
+      own[i] === true ? [[column, document as JsonDocument] as const] : [])
+  ]
 }
 
 /**
  * Whether rows of an unchecked operation may have the same key. The operation may then have an
  * issue that depends on its values.
  */
-export function hasEqualKeys ({ key, values }: JsonObject): boolean {
-  if (!Array.isArray(key) || !Array.isArray(values)) return true
-  const names = (key as readonly Json[]).map(item => isObject(item) ? item['as'] : item)
-  if (!names.every(name => typeof name === 'string')) return true
-  const texts = (values as readonly Json[]).map(row =>
+export function hasEqualKeys (key: Json, rows: Json): boolean {
+  const names = nameKeys(key)
+  if (names === undefined || !Array.isArray(rows)) return true
+  const texts = (rows as readonly Json[]).map(row =>
     isObject(row) ? writeJson(names.map(name => unwrap(row[name]))) : undefined
   )
   return new Set(texts).size < texts.length
+}
+
+/** The members that hold an unchecked key; undefined if it is invalid. */
+function nameKeys (key: Json): readonly string[] | undefined {
+  if (!Array.isArray(key)) return undefined
+  const names = (key as readonly Json[]).map(item => isObject(item) ? item['as'] : item)
+  return names.every(name => typeof name === 'string') ? names : undefined
 }
 
 /** The value of a key as `checkDuplicates` compares it. */
 function unwrap (value: Json = null): Json {
   const [name, operand] = readDollarMember(value) ?? []
   return name === '$value' && operand !== undefined ? operand : value
+}
+
+/** Rows as one value of a batch. Its plan does not depend on their values. */
+export interface AlikeRows {
+  /** What the plan depends on. */
+  readonly shape: string
+  /** The operands of modifiers are the values of their members. */
+  readonly rows: readonly JsonObject[]
+}
+
+/**
+ * Reads unchecked rows that change the same columns in the same way, and have no references.
+ * Undefined for others, and if a row has an issue that depends on its values.
+ */
+export function readAlikeRows (key: Json, rows: readonly Json[]): AlikeRows | undefined {
+  const names = nameKeys(key)
+  const members = Object.entries(rows[0] ?? {})
+    .map(([name, value]) => [name, readKind(value as Json)] as const)
+  if (names === undefined || members.some(([, kind]) => kind === undefined)) return undefined
+  const own: JsonObject[] = []
+  for (const row of rows) {
+    const operands = isObject(row) ? readOperands(row, members) : undefined
+    if (operands === undefined || names.some(name => operands[name] === null)) return undefined
+    own.push(operands)
+  }
+  if (hasEqualKeys(key, own) || mayRefer(own)) return undefined
+  return { shape: JSON.stringify(members.toSorted(([a], [b]) => a < b ? -1 : 1)), rows: own }
+}
+
+/** Returns a row with the operands of its modifiers, or undefined if it has other members. */
+function readOperands (
+  row: JsonObject,
+  members: ReadonlyArray<readonly [name: string, kind: string | undefined]>
+): JsonObject | undefined {
+  if (Object.keys(row).length !== members.length) return undefined
+  let changed: Record<string, Json> | undefined
+  for (const [name, kind] of members) {
+    if (!has(row, name)) return undefined
+    const value = row[name] as Json
+    if (readKind(value) !== kind) return undefined
+    if (kind !== '') (changed ??= { ...row })[name] = readDollarMember(value)?.[1] as Json
+  }
+  return changed ?? row
+}
+
+/**
+ * What the plan of a value in a row depends on: its modifier, and the kind of the operand.
+ * Undefined: on the operand itself.
+ */
+function readKind (value: Json): string | undefined {
+  const word = readDollarMember(value)
+  if (word === undefined) return ''
+  const [name, operand] = word
+  const { reads }: Partial<Modifier> =
+    Object.hasOwn(modifiers, name) ? modifiers[name as ModifierName] : {}
+  const isWhole = reads === undefined || reads === 'column' || reads === 'first' ||
+    (reads === 'nothing' && operand !== true)
+  if (isWhole || operand === null) return undefined
+  if (name === '$value') return name
+  if (Array.isArray(operand)) return `${name} array`
+  return `${name} ${isNumber(operand) ? 'number' : typeof operand}`
 }

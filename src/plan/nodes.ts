@@ -234,18 +234,16 @@ export interface UpdateNode extends OperationNode {
  * (`$value`), or the operand of another modifier.
  */
 export interface RowField {
-  /** Its name in the document of the rows. */
+  /** The member of the rows: the column, or the name that `key` gives it (`as`). */
   readonly name: string
   readonly column: string
   readonly modifier: ModifierName | undefined
-  /** The member of the rows in the request, if `key` gives it a name (`as`). */
-  readonly member?: string | undefined
 }
 
 /**
  * Rows of a bulk update that change the same columns in the same way. `computed` are new values
- * that are the same for each of them. `positions` are the positions of the rows in `values`, which
- * the document of `rows` has as the first field.
+ * that are the same for each of them. `positions` are the positions of the rows in `values`; none
+ * if the plan does not contain the rows.
  */
 export interface BulkUpdateGroup {
   readonly fields: readonly RowField[]

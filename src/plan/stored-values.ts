@@ -46,6 +46,11 @@ export function storeData (objects: readonly JsonObject[]): StoredJson {
   return { kind: 'document', value: objects, references: [], inBulk }
 }
 
+/** Whether a text of rows begins with `$`, and may be a reference or a modifier. */
+export function mayRefer (rows: readonly Json[]): boolean {
+  return writeJson(rows).includes('"$')
+}
+
 /** Plans rows of `values`, at these `positions`. */
 export function planRows (
   objects: readonly JsonObject[],
@@ -54,7 +59,7 @@ export function planRows (
 ): StoredJson {
   const inBulk = objects.length > MAX_CELL_ROWS
   // Only all of many rows together have a slot; see readRows.
-  if (inBulk && !writeJson(objects).includes('"$')) return storeData(objects)
+  if (inBulk && !mayRefer(objects)) return storeData(objects)
   return storeObjects(objects.map((object, i) => Object.entries(object).map(([column, value]) => {
     const path = ['values', positions[i] as number, column]
     return [column, planDocument(value, { context, path })]

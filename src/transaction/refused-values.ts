@@ -74,13 +74,15 @@ function pathInRows (
 ): Issue['path'] {
   const isOfColumn = (value: { readonly column: string }): boolean => value.column === column
   const [group, ...others] = groups.filter(({ positions, computed }) =>
-    row === undefined ? computed.some(isOfColumn) : positions.includes(row))
+    row === undefined
+      ? computed.some(isOfColumn)
+      : positions.length === 0 || positions.includes(row))
   if (group === undefined || others.length > 0) return ['values']
   const fields = group.fields.filter(isOfColumn)
-  const { modifier, member = column }: Partial<RowField> =
+  const { modifier, name = column }: Partial<RowField> =
     fields.find(({ modifier }) => (modifier === undefined) === isCompared) ?? fields[0] ??
     group.computed.find(isOfColumn) ?? {}
-  return ['values', row ?? group.positions[0] as number, member, ...modifierIn({ modifier })]
+  return ['values', row ?? group.positions[0] as number, name, ...modifierIn({ modifier })]
 }
 
 /** The step of a modifier in a path; a plain value has none. */

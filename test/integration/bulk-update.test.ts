@@ -339,6 +339,42 @@ t.test('a batch of a known shape is checked like the first one', async t => {
   }
 })
 
+t.test('many rows that are alike have values and errors of their own', async t => {
+  const post = (n: (i: number) => unknown, id = (i: number): unknown => 19 - i) => service.post([
+    op.update('u', 'medium', {
+      key: [{ column: 'id', as: 'at' }],
+      values: Array.from({ length: 20 }, (_, i) => ({ n: { $inc: n(i) }, at: id(i) })),
+      returning: ['id', 'n']
+    })
+  ], { headers: { Prefer: 'tx=rollback' } })
+  for (const factor of [1, 2]) {
+    const { body, text } = await post(i => factor * i)
+    t.same(body.data?.['u'], Array.from({ length: 20 }, (_, i) =>
+      ({ id: 19 - i, n: 19 - i + factor * i })), text)
+  }
+  const failures = [
+    [await post(i => i === 18 ? 5_000_000_000 : i), 'numeric_value_out_of_range', ['n', '$inc']],
+    [await post(i => i, i => i === 18 ? 'x' : i), 'invalid_text_representation', ['at']],
+    [await post(i => i, i => i === 18 ? null : i), 'validation_failed', ['at']],
+    [await post(i => i, i => i === 18 ? 3 : i), 'validation_failed', []],
+    [await post(i => i === 18 ? true : i), 'validation_failed', ['n', '$inc']]
+  ] as const
+  for (const [{ body: { error } }, code, path] of failures) {
+    t.match(error, { code }, code)
+    t.same(error?.path ?? error?.errors?.[0]?.path, ['values', 18, ...path])
+  }
+  const all = await post(() => ({ $now: true }))
+  t.equal(all.body.error?.errors?.length, 20, 'an issue of all rows')
+})
+
+t.test('many rows have a column whose type has no name here', async t => {
+  const values = Array.from({ length: 20 }, (_, i) => ({ n: 20 - i, other: null }))
+  const { body, text } = await service.post([
+    op.update('u', 'sizes', { key: ['n'], values, returning: ['n', 'other'] })
+  ])
+  t.same(body.data?.['u'], [3, 2, 1].map(n => ({ n, other: null })), text)
+})
+
 /** JSON that references give, which the type of a column must be able to hold. */
 const jsonNull = differsOneByOne('the JSON null of an earlier row is NULL')
 t.test('references give JSON as it is', jsonNull, async t => {

@@ -29,6 +29,10 @@ export class Issues {
     else this.throwIfAny()
   }
 
+  get isEmpty (): boolean {
+    return this.#count === 0
+  }
+
   /**
    * Throws `validation_failed` if there are issues. The status is 422, or 403 if every issue is
    * `schema_forbidden`.

@@ -1,10 +1,10 @@
 /**
  * Builds the UPDATEs of a bulk update, one for each group of rows:
  *
- *     update "articles" as t set "price" = x."f3" from x0 as x where t."sku" = x."f2"
+ *     update "articles" as t set "price" = x."price" from x0 as x where t."sku" = x."sku"
  *
- * `x0` has the rows of the group: their position in `values`, their keys, and their new values or
- * the operands of modifiers. They have the types of the columns without length, precision or
+ * `x0` has the rows of the group: their keys, their new values or the operands of modifiers, and
+ * their position in `values`. They have the types of the columns without length, precision or
  * domain, so that a key compares like the operand of a condition; an assignment converts to the
  * exact type. Although `x0` is a CTE, the comparison of keys can use an index of the table.
  */
@@ -13,17 +13,18 @@ import {
   identifier,
   integer,
   join,
+  parameter,
   sql,
   whereAll,
   type Fragment
 } from '../../fragment/fragment.ts'
 import type { Cell, BulkUpdateGroup, BulkUpdateNode, RowField } from '../../plan/nodes.ts'
-import { fieldName, readCells, type Cells } from '../../plan/stored-values.ts'
+import { readCells, type Cells } from '../../plan/stored-values.ts'
+import { arrayText } from '../../plan/value-text.ts'
 import type { Check } from '../statement/checks.ts'
 import { raise, raiseNumber } from '../statement/raised-error.ts'
 import { tableName, unusedName } from '../statement/table.ts'
 import { buildSkipped, checksWhen } from '../statement/when.ts'
-import { typeOfCast } from '../values/sources.ts'
 import { expectFewRows } from '../values/typed-json.ts'
 import type { TypedValues, WrittenField } from '../values/typed-values.ts'
 import { applyModifier, buildAssignment, readAs } from './assignment.ts'
@@ -34,30 +35,22 @@ const AND = sql` and `
 const COMMA = sql`, `
 const UNION = sql` union all `
 
-/** The name of the position among the columns of the rows. */
-const POSITION_NAME: Fragment = identifier(fieldName(0))
-
-/** In `returning`: the position of a row in `values`. */
-const rowPosition: Fragment = sql`x.${POSITION_NAME}`
-
-/** The names of the columns of the rows: the position and the fields. */
-function rowColumns ({ fields }: BulkUpdateGroup): Fragment {
-  return join([POSITION_NAME, ...fields.map(({ name }) => identifier(name))], COMMA)
-}
-
 export function buildBulkUpdate (
   node: BulkUpdateNode,
   values: TypedValues,
   { returned, names, selected }: ReturnedColumns
 ): BuiltOperation {
+  // The groups may name different fields.
+  const number = identifier(unusedName(node.groups.flatMap(({ fields }) =>
+    fields.map(({ name }) => name))))
   const groups = node.groups.map((group, i) => ({
     group,
-    source: values.needs.addRows(buildRows(node, group, values)),
+    source: values.needs.addRows(buildRows(node, group, { number, values })),
     changed: sql`u${integer(i)}`
   }))
   const distinct = values.explain
     ? []
-    : checkDistinct(node, groups.map(({ source }) => source)).map(query => sql`(${query})`)
+    : checkDistinct(node, groups.map(({ source }) => source), number).map(query => sql`(${query})`)
   const conditions = [
     ...buildConditions(node.where, values),
     ...checksWhen(node, distinct)
@@ -65,7 +58,7 @@ export function buildBulkUpdate (
   const position = identifier(unusedName(names))
   const updates = groups.map(({ group, source, changed }) => {
     const statement = buildGroupUpdate(node, group, { source, conditions, values })
-    return sql`${changed} as (${statement} returning ${returned}, ${rowPosition} as ${position})`
+    return sql`${changed} as (${statement} returning ${returned}, x.${number} as ${position})`
   })
   const ofAll = (columns: Fragment): Fragment =>
     join(groups.map(({ changed }) => sql`select ${columns} from ${changed}`), UNION)
@@ -78,21 +71,30 @@ export function buildBulkUpdate (
   }
 }
 
+interface RowsParts {
+  /** The name of the position of a row in `values`, among the columns of the rows. */
+  readonly number: Fragment
+  readonly values: TypedValues
+}
+
 function buildRows (
   node: BulkUpdateNode,
   group: BulkUpdateGroup,
-  values: TypedValues
+  { number, values }: RowsParts
 ): Fragment {
   const { fields, positions, rows } = group
   const cells = readCells(rows)
-  const conditions = values.explain ? [] : checkKeys(group, node, values)
-  const { from, stored: [, ...stored] } = cells === undefined
-    ? values.buildRows(rows, [POSITION, ...fields.map(toWritten)], positions)
+  const position = cells === undefined
+    ? positionInValues(node, group, number)
+    : sql`x.${number}`
+  const conditions = values.explain ? [] : checkKeys(group, node, { position, values })
+  const { from, stored } = cells === undefined
+    ? values.buildRows(rows, fields.map(toWritten), { positions, number })
     : {
         from: sql`(values ${join(buildCells(group, cells, values), COMMA)}) as x (${
-          rowColumns(group)
+          join([...fields.map(({ name }) => identifier(name)), number], COMMA)
         })`,
-        stored: [rowPosition, ...fields.map(readField)]
+        stored: fields.map(readField)
       }
   // The CASE gives a value the collation of its column, which the CTE keeps. The branch with the
   // column is never computed.
@@ -103,9 +105,20 @@ function buildRows (
       : sql`case when false then (null::${tableName(values.table)}).${identifier(column)}
           else ${value} end`} as ${identifier(name)}`
   })
-  return sql`select ${join([rowPosition, ...columns], COMMA)} from ${from}${
+  return sql`select ${join([...columns, sql`${position} as ${number}`], COMMA)} from ${from}${
     whereAll(conditions)
   }${cells === undefined ? expectFewRows : empty}`
+}
+
+/** The position in `values` of a row of JSON, whose number in the group begins with 1. */
+function positionInValues (
+  { groups }: BulkUpdateNode,
+  { positions }: BulkUpdateGroup,
+  number: Fragment
+): Fragment {
+  return groups.length === 1
+    ? sql`(x.${number} operator(pg_catalog.-) 1)::pg_catalog.int4`
+    : sql`(${parameter(arrayText(positions))}::pg_catalog.int4[])[x.${number}]`
 }
 
 function buildCells (
@@ -120,7 +133,7 @@ function buildCells (
       const read = { as: readAs(field.modifier), stored, row: positions[i] }
       return values.buildCell(cell, field.column, read)
     })
-    return sql`(${join([integer(positions[i] as number), ...built], COMMA)})`
+    return sql`(${join([...built, integer(positions[i] as number)], COMMA)})`
   })
 }
 
@@ -162,14 +175,6 @@ function readField ({ name }: RowField): Fragment {
   return sql`x.${identifier(name)}`
 }
 
-const POSITION: WrittenField = {
-  name: fieldName(0),
-  column: fieldName(0),
-  as: 'value',
-  stored: true,
-  type: typeOfCast('int')
-}
-
 function toWritten (field: RowField): WrittenField {
   return { ...field, as: readAs(field.modifier), stored: field.modifier !== undefined }
 }
@@ -181,14 +186,14 @@ function toWritten (field: RowField): WrittenField {
 function checkKeys (
   group: BulkUpdateGroup,
   node: BulkUpdateNode,
-  { needs }: TypedValues
+  { position, values: { needs } }: { readonly position: Fragment, readonly values: TypedValues }
 ): readonly Fragment[] {
   // Other values of the batch are never NULL.
   if (group.rows.references.every(({ parameter }) => parameter?.isNested !== undefined)) return []
   const keys = keysOf(group)
   const missing = keys.map(field => {
     const issue = { column: field.column, isCompared: true, issue: KEY_ISSUE }
-    return sql` when ${readField(field)} ${IS_NULL} then ${needs.raiseIssue(issue, rowPosition)}`
+    return sql` when ${readField(field)} ${IS_NULL} then ${needs.raiseIssue(issue, position)}`
   })
   const named = join(keys.map(field => sql`${readField(field)} ${IS_NOT_NULL}`), AND)
   return [sql`case when ${buildSkipped(node)}${named}
@@ -200,23 +205,25 @@ const KEY_ISSUE = { problem: 'key', path: [] } as const
 /**
  * Builds a query that returns true, or raises `duplicate`: two rows have the same key. PostgreSQL
  * would use one of them. Keys compare like the columns, because the rows have their types and
- * collations. `rows` are the rows of the groups. A single row needs no check.
+ * collations. `rows` are the rows of the groups, `number` is the name of their position. A single
+ * row needs no check.
  */
 function checkDistinct (
   { groups }: BulkUpdateNode,
-  rows: readonly Fragment[]
+  rows: readonly Fragment[],
+  number: Fragment
 ): readonly Fragment[] {
   const [group] = groups as readonly [BulkUpdateGroup, ...BulkUpdateGroup[]]
   if (groups.length === 1 && group.positions.length === 1) return []
   const keys = join(keysOf(group).map(({ name }) => identifier(name)), COMMA)
   const all = join(
-    rows.map(source => sql`select ${POSITION_NAME}, ${keys} from ${source}`),
+    rows.map(source => sql`select ${number}, ${keys} from ${source}`),
     UNION
   )
   return [sql`select case when q.position is null then true
       else ${raiseNumber('duplicate', sql`q.position`)} is null end
     from (select pg_catalog.min(d.position) as position from (
-      select pg_catalog.max(${POSITION_NAME}) as position from (${all}) as k group by ${keys}
+      select pg_catalog.max(${number}) as position from (${all}) as k group by ${keys}
         having pg_catalog.count(*) operator(pg_catalog.>) 1) as d) as q`]
 }
 

@@ -89,5 +89,5 @@ export function countTo (rows: number): Fragment {
 function buildJson ({ columns, positions, rows }: RowGroup, values: TypedValues): StoredRows {
   const fields = columns.map((column): WrittenField =>
     ({ name: column, column, as: 'value', stored: true }))
-  return values.buildRows(rows, fields, positions)
+  return values.buildRows(rows, fields, { positions })
 }

@@ -3,6 +3,7 @@
  */
 import {
   constant,
+  empty,
   fixed,
   identifier,
   join,
@@ -61,17 +62,22 @@ export class JsonConverter {
 
   /**
    * Builds a query of the objects of a JSON array. `fields`: their members, each with a NULL of its
-   * type; see typeExample.
+   * type; see typeExample. `number`: the name of a column with their numbers, from 1.
    */
   buildFieldRows (
     json: Fragment,
-    fields: ReadonlyArray<readonly [name: string, example: Fragment]>
+    fields: ReadonlyArray<readonly [name: string, example: Fragment]>,
+    number?: Fragment
   ): Fragment {
     const row = identifier(unusedName(fields.map(([name]) => name)))
     const examples = fields.map(([name, example]) => sql`${example} as ${identifier(name)}`)
     const example = sql`${row} as value from (select ${join(examples, COMMA)}) as ${row}`
-    const records = sql`json_populate_recordset(example.value, ${json})`
-    return this.#populate(records, example)
+    if (number === undefined) {
+      return this.#populate(sql`json_populate_recordset(example.value, ${json})`, example)
+    }
+    const records = sql`json_populate_record(example.value, e.value), e.number
+      from pg_catalog.json_array_elements(${json}) with ordinality as e (value, number)`
+    return this.#populate(records, example, number)
   }
 
   #buildRecords (records: Fragment, examples: readonly Fragment[]): Fragment {
@@ -83,12 +89,17 @@ export class JsonConverter {
    * json_populate_record converts JSON to a type that is not named. The branch that never runs
    * tells the parser the types of the fields. The example refers to `n`, a row of NULLs, and not to
    * `(null::"table")."column"`: PostgreSQL copies the description of the row for each of these
-   * (measured: 750 MB for 1500 columns).
+   * (measured: 750 MB for 1500 columns). `number`: the name of a second column of the records.
    */
-  #populate (records: Fragment, example: Fragment): Fragment {
-    return sql`select (x.value).* from ${this.#nulls()} as n
+  #populate (records: Fragment, example: Fragment, number?: Fragment): Fragment {
+    const [named, first] = number === undefined
+      ? [empty, empty]
+      : [sql`, x.number as ${number}`, sql`, 0::pg_catalog.int8 as number`]
+    return sql`select (x.value).*${named} from ${this.#nulls()} as n
       cross join lateral (select ${example}) as example
-      cross join lateral (select example.value where false union all select ${records}) as x`
+      cross join lateral (
+        select example.value${first} where false union all select ${records}
+      ) as x`
   }
 }
 
@@ -124,11 +135,20 @@ export function typeExample (
  */
 export const expectFewRows: Fragment = sql` limit (select 2147483647)`
 
-/** Rows of JSON with typed columns. */
-export function buildRecordset (json: Fragment, columns: readonly Fragment[]): Fragment {
-  return sql`pg_catalog.json_to_recordset(${json}::pg_catalog.json) as x (${
-    join(columns, COMMA)
-  })`
+/** Rows of JSON, `x`, with typed columns. */
+export function buildRecordset (
+  json: Fragment,
+  columns: ReadonlyArray<readonly [name: Fragment, type: Fragment]>,
+  number?: Fragment
+): Fragment {
+  const records = sql`pg_catalog.json_to_recordset(${json}::pg_catalog.json)`
+  const typed = join(columns.map(([name, type]) => sql`${name} ${type}`), COMMA)
+  const names = columns.map(([name]) => name)
+  return number === undefined
+    ? sql`${records} as x (${typed})`
+    : sql`rows from (${records} as (${typed})) with ordinality as x (${
+      join([...names, number], COMMA)
+    })`
 }
 
 /** Converts a value to a type that is named, as PostgreSQL converts the members of a record. */

@@ -228,12 +228,16 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
 
   /**
    * Builds rows from JSON, whose fields have the types of their columns. A type without a name here
-   * is taken from the table. `positions`: those in `values`, by default in their order.
+   * is taken from the table. `positions`: those in `values`, by default in their order. `number`:
+   * the name of a column with the numbers of the rows, from 1.
    */
   buildRows (
     rows: JsonDocument,
     fields: readonly WrittenField[],
-    positions: readonly number[] = []
+    { positions = [], number }: {
+      readonly positions?: readonly number[]
+      readonly number?: Fragment
+    } = {}
   ): StoredRows {
     const { json, boxed } = this.#writeRows(rows, fields, positions)
     const types = fields.map(field =>
@@ -242,13 +246,17 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
       const value = sql`x.${identifier(name)}`
       return boxed.has(name) ? this.#unbox(value, column) : value
     })
-    const columns = fields.map(({ name }, i) => sql`${identifier(name)} ${types[i] ?? empty}`)
-    if (!types.includes(undefined)) return { from: buildRecordset(json, columns), stored }
+    if (types.every(type => type !== undefined)) {
+      const columns = types.map((type, i) =>
+        [identifier((fields[i] as WrittenField).name), type] as const)
+      return { from: buildRecordset(json, columns, number), stored }
+    }
     const typed = this.converter.buildFieldRows(
       sql`${json}::pg_catalog.json`,
       fields.map(({ name, column, as }, i) => [name, types[i] === undefined
         ? typeExample(toPath(column), this.table, as as TypedAs)
-        : sql`null::${types[i]}`])
+        : sql`null::${types[i]}`]),
+      number
     )
     return { from: sql`(${typed}) as x`, stored }
   }

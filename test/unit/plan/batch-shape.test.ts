@@ -20,12 +20,21 @@ const upsert = (set: string, where = '{}'): string =>
   `${insert('{"n":1}')},"on_conflict":{"columns":["n"],"do":"update","set":${set},"where":${where}}`
 const select = (where: string): string => `"op":"select","table":"t","where":${where}`
 
+/** An update by key with many rows. */
+const byKey = (row: string, times = 17, id = (i: number): string => String(i)): string => {
+  const rows = Array.from({ length: times }, (_, i) => `{"id":${id(i)},${row}}`)
+  return `"op":"update","table":"t","key":["id"],"values":[${rows.join()}]`
+}
+
 t.test('values of one kind have the same shape', async t => {
   const groups: ReadonlyArray<readonly string[]> = [
     [insert('{"n":1}'), insert('{"n":-2.5e10}'), insert('{"n":12345678901234567890.10}')],
     [insert('{"n":"x"}'), insert('{"n":""}'), insert('{"n":"$5.00 \\" \\u00e9"}')],
     [17, 20, 100].map(times =>
       insert(`{"m":2,"n":null},${repeat('{"n":[1],"m":"x"}', times - 1)}`)),
+    [byKey('"n":1', 17), byKey('"n":"x"', 20), byKey('"n":null', 100)],
+    [byKey('"n":{"$inc":1},"m":{"$now":true}'), byKey('"m":{"$now":true},"n":{"$inc":2}')],
+    [byKey('"n":{"$append":[1]},"m":{"$value":1}'), byKey('"n":{"$append":[]},"m":{"$value":[]}')],
     [insert('{"n":{}}'), insert('{"n":{"b":[1,"x"]}}')],
     [update('{"n":{"$append":[1]}}'), update('{"n":{"$append":["a"]}}')],
     [select('{"n":{"cs":{"a":1}}}'), select('{"n":{"cs":{"b":[]}}}')],
@@ -98,6 +107,13 @@ t.test('everything else makes another shape', async t => {
     select('{"n":{"constructor":1}}'),
     select('{"and":[]}'),
     select('1'),
+    byKey('"n":1'),
+    byKey('"m":1'),
+    byKey('"n":{"$value":1}'),
+    byKey('"n":{"$inc":1}'),
+    byKey('"n":{"$dec":1}'),
+    byKey('"n":{"$append":[1]}'),
+    byKey('"n":{"$append":{}}'),
     `${select('{}')},"limit":1`,
     `${select('{}')},"limit":-1`,
     `${select('{}')},"limit":1.5`,
@@ -130,7 +146,13 @@ t.test('some batches have no shape', async t => {
       insert(repeat('1', 17)),
       insert(`${repeat('{"n":1}', 17)},{"n":1,"m":1}`),
       insert(`${repeat('{"n":1}', 17)},{"n":"$a.0.id"}`),
-      `"op":"update","table":"t","key":["n"],"values":[${repeat('{"n":1,"m":1}', 17)}]`,
+      ...['{"$now":false}', '{"$inc":null}', '{"$nope":1}', '{"$col":"m"}', '{"$first":["$a.0.n"]}',
+        '"$a.0.n"', '{"$value":{"$inc":1}}'].map(value => byKey(`"n":${value}`)),
+      ...['1', 'null', '1,"m":1', '{"$inc":1}', '{"$value":null}'].map(last =>
+        byKey('"n":1', 17, i => i === 16 ? last : String(i))),
+      `${byKey('"n":1')},1`.replace('],1', ',1]'),
+      byKey('"n":1').replace('"n"', '"m"'),
+      byKey('"n":1').replace('"key":["id"]', '"key":"id"'),
       insert(deep),
       select(`{"n":{"search":["${'x'.repeat(9000)}"]}}`)
     ]
