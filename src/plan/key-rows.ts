@@ -66,7 +66,8 @@ export function planKeyRows (
   if (groups.length > maxGroups || (groups.length > 1 && repeated > maxRepetition)) {
     return context.addIssue('rows_limit', ['values'], describeLimit(groups.length, repeated))
   }
-  const named = groups.reduce((sum, [row]) => sum + keys.length + (row as Row).cells.length, 0)
+  const named = groups.reduce((sum, [row]) =>
+    sum + 1 + keys.length + (row as Row).cells.length, 0)
   context.count(named + repeated, ['values'])
   return groups.map(group => planGroup(group, keys, { alike, context }))
 }

@@ -182,7 +182,7 @@ export function planRowGroups (
   if (groups.length > max) {
     return context.addIssue('rows_limit', ['values'], describeLimit(groups.length, max, parts))
   }
-  const named = groups.reduce((sum, { columns }) => sum + columns.length, 0)
+  const named = groups.reduce((sum, { columns }) => sum + 1 + columns.length, 0)
   context.count(named + parts * groups.length, ['values'])
   return groups.map(({ columns, positions }) => {
     // Rows of a parameter are not in `values`.
