@@ -7,7 +7,7 @@ import type { DatabaseError } from '../errors/database-error.ts'
 import { isValueError, SqlState } from '../errors/sqlstates.ts'
 import { textOf, type Json, type JsonObject } from '../json/parse.ts'
 import { assignmentsOf, storedRows, type KnownValues } from '../plan/find-value.ts'
-import type { ColumnOperand, PlanNode } from '../plan/nodes.ts'
+import type { Assignment, ColumnOperand, PlanNode } from '../plan/nodes.ts'
 
 /** The conditions whose detail shows one key. That of an exclusion constraint shows two. */
 const WITH_KEY: ReadonlySet<string> = new Set([
@@ -24,6 +24,12 @@ const VIOLATIONS: ReadonlySet<string> = new Set([
   ...WITH_KEY
 ])
 
+/** What is known about the values and the table of an operation. */
+export interface KnownRows extends KnownValues {
+  /** Whether other rows may refer to those of the table by these columns. */
+  readonly mayBeReferred: (columns: readonly string[]) => boolean
+}
+
 export interface FoundRow {
   /** Its position in `values`. */
   readonly position: number
@@ -35,7 +41,7 @@ export interface FoundRow {
 export function findRow (
   error: DatabaseError,
   node: PlanNode,
-  known: KnownValues
+  known: KnownRows
 ): FoundRow | undefined {
   const { code, where, detail = '' } = error
   // An error with a context is one inside a function.
@@ -48,7 +54,8 @@ export function findRow (
     return isValue && setsValues(node) ? undefined : { position: first.position, isOnly: true }
   }
   const key = WITH_KEY.has(code) ? readKey(detail) : undefined
-  const isKnown = key !== undefined && !isComputed(node, key)
+  const isKnown = key !== undefined && !isComputed(node, key) &&
+    !mayBeEarlier(node, key, { ...known, code })
   const found = isKnown ? rows.filter(({ values }) => hasKey(values, key)) : []
   const [row] = found
   return row === undefined || found.length > 1
@@ -84,11 +91,28 @@ function unquote (name: string): string {
 }
 
 /** Whether a value of the key may be another one than that of the row. */
-function isComputed (node: PlanNode, { columns }: Key): boolean {
-  const changed = assignmentsOf(node).filter(({ column }) => columns.includes(column))
-  return changed.some(({ column, modifier, operand }) => node.kind === 'insert'
+function isComputed (node: PlanNode, key: Key): boolean {
+  return changesOf(node, key).some(({ column, modifier, operand }) => node.kind === 'insert'
     ? modifier !== '$excluded' || (operand as ColumnOperand).path.column !== column
     : modifier !== '$value')
+}
+
+/** The new values of columns of the key, without those of the rows of an insert. */
+function changesOf (node: PlanNode, { columns }: Key): readonly Assignment[] {
+  return assignmentsOf(node).filter(({ column }) => columns.includes(column))
+}
+
+/**
+ * Whether the key may be that of a row before its change, to which others still refer. It can be
+ * the new key of another row.
+ */
+function mayBeEarlier (
+  node: PlanNode,
+  key: Key,
+  { code, mayBeReferred }: Pick<KnownRows, 'mayBeReferred'> & Pick<DatabaseError, 'code'>
+): boolean {
+  return code !== SqlState.unique_violation && changesOf(node, key).length > 0 &&
+    mayBeReferred(key.columns)
 }
 
 function hasKey (row: JsonObject, { columns, text }: Key): boolean {

@@ -15,7 +15,7 @@ import { fromDatabase } from '../errors/postgres.ts'
 import { isValueError, SqlState } from '../errors/sqlstates.ts'
 import type { Issue } from '../../schemas/error.ts'
 import type { Json } from '../json/parse.ts'
-import type { KnownValues, ValuePlace } from '../plan/find-value.ts'
+import type { ValuePlace } from '../plan/find-value.ts'
 import type { Expectation, PlanNode } from '../plan/nodes.ts'
 import type { Plan, ReferenceUse, Requirement, Requirements } from '../plan/plan.ts'
 import type { Place } from '../sql/frame/steps.ts'
@@ -24,7 +24,7 @@ import type { RaisedError } from '../sql/statement/raised-error.ts'
 import { FORMAT_NAMES } from '../sql/statement/settings.ts'
 import { columnsRead, listsRead } from '../sql/statement/shared-results.ts'
 import type { RefusedHere, SlotPlace } from '../sql/statement/slot.ts'
-import type { ColumnTypes } from '../sql/values/column-types.ts'
+import { isUniqueKey, type ColumnTypes } from '../sql/values/column-types.ts'
 import { refusesText } from '../values/write.ts'
 import {
   describeError,
@@ -38,7 +38,7 @@ import { describeName } from './describe-name.ts'
 import { lookUp, type LookUpOptions } from './look-up.ts'
 import type { Failed } from './outcome.ts'
 import { referenceReader, rowsOfResults } from './read-reference.ts'
-import { findRow, type FoundRow } from './find-row.ts'
+import { findRow, type FoundRow, type KnownRows } from './find-row.ts'
 import { describeRefusedValues, pathOf, pathOfStored } from './refused-values.ts'
 
 export interface FailureOptions {
@@ -83,7 +83,8 @@ export async function toFailure (
   const found = findPlace(outcome, node, {
     values,
     isUpload: options.maxChanged !== undefined,
-    refusesText: column => refusesText(columns?.get(column)?.type)
+    refusesText: column => refusesText(columns?.get(column)?.type),
+    mayBeReferred: names => columns === undefined || isUniqueKey(columns, names)
   })
   const place = {
     ...placeOf(plan, at),
@@ -114,7 +115,7 @@ interface FoundPlace {
 function findPlace (
   { error, place: ofParameter, rows = [] }: Failed,
   node: PlanNode,
-  given: Pick<KnownValues, 'values' | 'isUpload' | 'refusesText'>
+  given: Pick<KnownRows, 'values' | 'isUpload' | 'refusesText' | 'mayBeReferred'>
 ): FoundPlace {
   const known = { ...given, readReference: referenceReader(rowsOfResults(rows)) }
   const row = findRow(error, node, known)

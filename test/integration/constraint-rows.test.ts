@@ -23,13 +23,18 @@ const schema = `
   create policy own on own using (owner = current_user) with check (true);
   alter table teams enable row level security;
   create policy none on teams using (false);
+  create table rooms (id int primary key, floor int, side text, unique (floor, side));
+  create table doors (room int references rooms, side text, floor int,
+    foreign key (side, floor) references rooms (side, floor));
+  insert into rooms values (1, 1, 'x'), (2, 5, 'y');
+  insert into doors values (1, 'x', 1);
   create table hidden (id int primary key, team int references teams);
   create table places ("Floor, no" int, room text, "Side" text unique, unique ("Floor, no", room));
   insert into places values (1, 'a, b)', 'y'), (null, null, 'z) (');
   insert into teams values (1);
   insert into own values (5, 'somebody');
   insert into people (id, email) values (1, 'a'), (2, 'b');
-  insert into members (n) values (1), (2), (3);
+  insert into members (n, team) values (1, 1), (2, null), (3, null);
 `
 const counted = (count: number, change: (i: number) => object | undefined): readonly object[] =>
   Array.from({ length: count }, (_, i) => ({ id: 100 + i, ...change(i) }))
@@ -96,6 +101,19 @@ t.test('the error names the row', async t => {
       { id: 9, email: 'd' }, { id: 1, email: 'b' }
     ], { on_conflict: { columns: ['id'], do: 'update' } }),
     { code: 'unique_violation', row: 1 }],
+    ['a key to which others refer, and a row that would get it', op.update('o', 'rooms', {
+      key: [{ column: 'id', as: 'old' }], values: [{ old: 1, id: 3 }, { old: 9, id: 1 }]
+    }), { code: 'foreign_key_violation', row: undefined }],
+    ['the same in another column', op.update('o', 'rooms', {
+      key: ['id'], values: [{ id: 1, floor: 2 }, { id: 9, side: 'x', floor: 1 }]
+    }), { code: 'foreign_key_violation', row: undefined }],
+    ['the same, changed by an insert', op.insert('o', 'rooms', [
+      { id: 1, side: 'x', floor: 2 }, { id: 2, side: 'x', floor: 1 }
+    ], { on_conflict: { columns: ['id'], do: 'update', where: { floor: { lt: 5 } } } }),
+    { code: 'foreign_key_violation', row: undefined }],
+    ['bulk update to a row that does not exist', op.update('o', 'members', {
+      key: ['n'], values: [{ n: 1, team: 1 }, { n: 2, team: 7 }]
+    }), { code: 'foreign_key_violation', row: 1 }],
     ['keys that move on, checked at the end', op.update('o', 'members', {
       key: ['id'], values: [{ id: 1, n: 2 }, { id: 2, n: 3 }]
     }), { code: 'unique_violation', row: 1 }],

@@ -59,6 +59,15 @@ export interface Key {
   readonly isSame: Fragment
 }
 
+/** Whether a table has a unique constraint with these columns, in any order. */
+export function isUniqueKey (
+  { uniqueKeys = new Map() }: TableColumns,
+  columns: readonly string[]
+): boolean {
+  return [...uniqueKeys.values()].some(key =>
+    key.columns.length === columns.length && key.columns.every(name => columns.includes(name)))
+}
+
 /** The columns of a table, or undefined if they are not known. */
 export type FindColumns = (table: TableName) => TableColumns | undefined
 
