@@ -26,7 +26,7 @@ const { post, run, url } = await useService(t, {
   env: {
     DATABASE_ENGINE: 'sequential',
     MAX_RESPONSE_BYTES: '65536',
-    MAX_ROWS: '10',
+    MAX_ROWS: '20',
     MAX_STREAM_ROWS: '100',
     EXPLAIN: 'on'
   },
@@ -130,4 +130,45 @@ t.test('rows and values of every kind are sent alone', async t => {
     body: JSON.stringify([read(2, { columns: ['id'] })])
   })
   t.match(await response.text(), /^\{"id":2\}\n/)
+})
+
+t.test('many rows that are not returned refer to earlier operations', async t => {
+  const many = (row: (id: number) => object, more = {}): object => op.insert(
+    'i', 't', Array.from({ length: 17 }, (_, i) => ({ id: 100 + i, ...row(100 + i) })), more)
+  const stored = op.select('o', 't', {
+    columns: ['id', 'a', 'txt', 'doc', 'list', 'wait'],
+    where: { id: { gte: 100 } },
+    order: [{ id: 'asc' }]
+  })
+  const row = (id: number): object => ({
+    a: '$s.0.a',
+    txt: `r${id}`,
+    doc: { id: '$s.0.id', d: ['$s.0.doc', id] },
+    list: '$s.0.list',
+    wait: '$s.0.id'
+  })
+  const expected = Array.from({ length: 17 }, (_, i) => ({
+    id: 100 + i,
+    a: 1,
+    txt: `r${100 + i}`,
+    doc: { id: 2, d: [{ k: [2] }, 100 + i] },
+    list: [3],
+    wait: '00:00:02'
+  }))
+  for (const more of [
+    { answer: 'count' },
+    { returning: [] },
+    { on_conflict: { columns: ['id'], do: 'update', set: { id: { $excluded: 'id' } } } }
+  ]) {
+    const { body, text } = await post([read(2), many(row, more), stored], rollback)
+    t.strictSame(body.data?.o, expected, text.slice(0, 300))
+  }
+  const refused = many(id => ({ a: id === 103 ? '$s.0.list' : '$s.0.a' }), { returning: [] })
+  t.match((await post([read(2), refused])).body.error, {
+    code: 'value_invalid', path: ['values', 3, 'a']
+  })
+  const unknown = many(() => ({ nope: '$s.0.a' }), { returning: [] })
+  t.match((await post([read(2), unknown])).body.error, {
+    code: 'undefined_column', path: ['values', 0, 'nope']
+  })
 })

@@ -18,6 +18,7 @@ import {
 import { replaceNumbers } from '../../plan/document.ts'
 import type { Given, ValuePath } from '../../plan/nodes.ts'
 import type { Parameter } from '../../plan/parameter.ts'
+import { readCells, type Cells } from '../../plan/stored-values.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import {
   findWritten,
@@ -27,7 +28,14 @@ import {
   type WrittenRows
 } from '../../values/rows.ts'
 import type { WriteIssue } from '../../values/issue.ts'
-import { copyDimension, copyElement, copyElements, isIssue, write } from '../../values/write.ts'
+import {
+  copyDimension,
+  copyElement,
+  copyElements,
+  isIssue,
+  write,
+  writeMember
+} from '../../values/write.ts'
 import { writeMixed } from '../../values/write-mixed.ts'
 
 /** The place of a value in its operation. */
@@ -303,6 +311,9 @@ export function rowsSlot (
     position: given.position,
     members,
     write (values, refused) {
+      if (given.position === undefined && (given.references ?? []).length > 0) {
+        return writeJson(writeReferring(given, members, { values, refused, positions }))
+      }
       const list = valueOf(given, values) as readonly JsonObject[]
       const texts = writtenRows(list)
       if (texts !== undefined) return findText(texts, members)
@@ -311,6 +322,32 @@ export function rowsSlot (
     }
   }
   return parameter(written)
+}
+
+interface RowsContext extends Pick<WriteContext, 'refused'> {
+  readonly values: Values
+  readonly positions: readonly number[]
+}
+
+/** Writes rows with references, each value as `slot` writes it where it stands alone. */
+function writeReferring (
+  { value, references = [] }: Exclude<Given, { readonly position: number }>,
+  members: RowMembers,
+  { values, refused, positions }: RowsContext
+): readonly JsonObject[] {
+  const byName = new Map(members.map(member => [member.name, member]))
+  const rows = readCells({ kind: 'document', value, references, inBulk: false }) as Cells
+  return rows.map((cells, i) => Object.fromEntries([...cells].map(([name, cell]) => {
+    const given = cell as Given
+    const json = valueOf(given, values)
+    const known = byName.get(name)
+    if (known === undefined) return [name, json]
+    const { type, column, member } = known
+    const context = { place: { column, member, row: positions[i] ?? i }, refused }
+    return [name, isRead(given, values) && !isJson(baseOf(type))
+      ? writeRead(json, type, context)
+      : writeMember(json, type, issue => refuse(issue, context))]
+  })))
 }
 
 function findText (written: readonly WrittenRows[], members: RowMembers): readonly Buffer[] {
