@@ -46,7 +46,14 @@ export interface Sending {
   /** Rows of which each is sent; undefined: the statement is that of the whole operation. */
   readonly sent?: SentRows
   /** The values that follow those of a row. */
-  readonly inputs: readonly Reference[]
+  readonly inputs: readonly Input[]
+}
+
+/** A value of an earlier operation. */
+export interface Input {
+  readonly reference: Reference
+  /** How often a statement contains it. */
+  readonly uses: number
 }
 
 /** Rows that are sent one by one. */
@@ -79,8 +86,8 @@ export function separate (plan: Plan, { values, isUpload }: SeparateOptions): Se
     if (node.kind === 'insert' && returnsRows && hasSeveralRows(node, isUpload)) {
       return separateInserts(node, values, add)
     }
-    const { node: own, references } = replaceReferences(node, values)
-    return [{ statement: add(own), inputs: references }]
+    const { node: own, inputs } = replaceReferences(node, values)
+    return [{ statement: add(own), inputs }]
   })
   return { statements, operations }
 }
@@ -136,7 +143,7 @@ function separateInserts (
     const group: RowGroup = { columns, positions: [0], rows: storedRow(columns, first) }
     const own = replaceReferences({ ...node, groups: [group] }, first + columns.length)
     const sent = { rows, positions, fields, key }
-    return { statement: add(own.node), sent, inputs: own.references }
+    return { statement: add(own.node), sent, inputs: own.inputs }
   })
 }
 
@@ -150,7 +157,7 @@ function separateUpdates (
     const own = replaceReferences(updateOfRow(node, group, first), first + fields.length)
     const key = fields.filter(isKey).map(({ column }) => column)
     const sent = { rows, positions, fields, key }
-    return { statement: add(own.node), sent, inputs: own.references }
+    return { statement: add(own.node), sent, inputs: own.inputs }
   })
 }
 
@@ -200,17 +207,23 @@ function storedRow (columns: readonly string[], first: number): StoredJson {
 function replaceReferences<Node extends PlanNode> (
   node: Node,
   first: number
-): { readonly node: Node, readonly references: readonly Reference[] } {
-  const references: Reference[] = []
+): { readonly node: Node, readonly inputs: readonly Input[] } {
+  const found = new Map<string, { readonly reference: Reference, uses: number }>()
   const positions = new Map<string, number>()
-  const replace = (reference: Reference): Reference => {
+  const replaceIn = <Part>(part: Part, uses: number): Part => mapReferences(part, reference => {
     const key = JSON.stringify(reference)
-    const position = positions.get(key) ?? first + references.push(reference) - 1
-    positions.set(key, position)
-    const isList = reference.row === '*'
-    return referToRead(position, isList)
-  }
-  return { node: mapReferences(node, replace), references }
+    const input = found.get(key) ?? { reference, uses: 0 }
+    input.uses += uses
+    found.set(key, input)
+    positions.set(key, positions.get(key) ?? first + positions.size)
+    return referToRead(positions.get(key) as number, reference.row === '*')
+  })
+  if (node.kind !== 'insert') return { node: replaceIn(node, 1), inputs: [...found.values()] }
+  // Each group of rows repeats what happens to a row that exists.
+  const conflict = replaceIn(node.conflict, Math.max(1, node.groups.length))
+  const { conflict: _, ...rest } = node
+  const own = { ...replaceIn(rest, 1), conflict } as Node
+  return { node: own, inputs: [...found.values()] }
 }
 
 /** A reference to a value that is filled in when the statement is sent. */

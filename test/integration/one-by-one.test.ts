@@ -172,3 +172,18 @@ t.test('many rows that are not returned refer to earlier operations', async t =>
     code: 'undefined_column', path: ['values', 0, 'nope']
   })
 })
+
+t.test('the values of earlier operations have a limit', async t => {
+  const long = Array.from({ length: 1000 }, () => '$s.0.txt')
+  for (const operation of [
+    op.insert('o', 't', [{ id: 100, doc: long }]),
+    op.insert('o', 't', [{ id: 100, doc: long }, { id: 101 }]),
+    op.update('o', 't', { set: { doc: long }, where: { id: { eq: 2 } } })
+  ]) {
+    const { status, body: { error } } = await post([read(1, { answer: 'count' }), operation])
+    t.match({ status, error }, {
+      status: 400,
+      error: { code: 'program_limit_exceeded', op: 'o', index: 1, message: /33554432 characters/ }
+    })
+  }
+})

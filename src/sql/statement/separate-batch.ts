@@ -2,6 +2,8 @@
  * A batch whose operations are sent one by one: the statements of each, filled when the rows of
  * those before it are known.
  */
+import { fromDatabase } from '../../errors/postgres.ts'
+import { SqlState } from '../../errors/sqlstates.ts'
 import { writeJson, type Json, type JsonObject } from '../../json/parse.ts'
 import { readNumber, readWhole, replaceNumbers } from '../../plan/document.ts'
 import type { PlanNode, Reference, TableName } from '../../plan/nodes.ts'
@@ -69,26 +71,31 @@ export class SeparateBatch {
   /** Returns the statements of an operation, in the order in which they are sent. */
   fill (index: number, read: ReadReference): readonly FilledStatement[] {
     const sendings = this.#parts.compiled.separate.operations[index] as readonly Sending[]
-    return sendings.flatMap(sending => this.#fillOne(sending, read))
+    const reader = new ValueReader(this.plan.operations[index] as PlanNode, read)
+    return sendings.flatMap(sending => this.#fillOne(sending, reader))
       .toSorted(({ row: one = 0 }, { row: other = 0 }) => one - other)
   }
 
-  /** `read`: undefined if nothing is known yet. */
+  /** `reader`: undefined if nothing is known yet. */
   #fillOne (
     { statement, sent, inputs }: Sending,
-    read?: ReadReference
+    reader?: ValueReader
   ): readonly FilledStatement[] {
-    const given = inputs.map(reference => this.#readValue(reference, read))
+    const fillInputs = (statements: number): Values => inputs.map(({ reference, uses }) =>
+      this.#readValue(reference, reader, uses * statements))
     if (sent === undefined) {
-      return [{ statement: this.#fillWith(statement, given), row: undefined, key: [] }]
+      return [{ statement: this.#fillWith(statement, fillInputs(1)), row: undefined, key: [] }]
     }
     const { rows, positions, fields } = sent
     const { parameter } = readWhole(rows) ?? {}
-    const list = parameter === undefined ? rows.value : this.#parts.values[parameter.position]
+    const list = (parameter === undefined
+      ? rows.value
+      : this.#parts.values[parameter.position]) as readonly JsonObject[]
+    const given = fillInputs(list.length)
     const key = this.#keyOf(statement, sent)
-    return (list as readonly JsonObject[]).map((object, i) => {
+    return list.map((object, i) => {
       const own = fields.map(({ name }) =>
-        this.#readCell(object[name] as Json, rows.references, read))
+        this.#readCell(object[name] as Json, rows.references, reader))
       const row = positions[i] ?? i
       return {
         statement: this.#fillWith(statement, [...own, ...given], row),
@@ -127,14 +134,14 @@ export class SeparateBatch {
   #readCell (
     cell: Json,
     references: readonly Reference[],
-    read: ReadReference | undefined
+    reader: ValueReader | undefined
   ): Json | ReadValue {
     const number = readNumber(cell)
-    if (number !== undefined) return this.#readValue(references[number] as Reference, read)
+    if (number !== undefined) return this.#readValue(references[number] as Reference, reader)
     let isKnown = true
     const whole = replaceNumbers(cell, number => {
       const reference = references[number] as Reference
-      const item = this.#readValue(reference, read)
+      const item = this.#readValue(reference, reader)
       isKnown &&= item !== UNKNOWN
       const value = jsonOf(item)
       return isList(reference) ? copyElements(value) : copyElement(value)
@@ -142,11 +149,16 @@ export class SeparateBatch {
     return isKnown ? whole : null
   }
 
-  #readValue (reference: Reference, read: ReadReference | undefined): Json | ReadValue {
+  #readValue (
+    reference: Reference,
+    reader: ValueReader | undefined,
+    uses = 1
+  ): Json | ReadValue {
     const { parameter } = reference
     if (parameter !== undefined) return this.#parts.values[parameter.position] as Json
-    if (read === undefined) return UNKNOWN
-    return new ReadValue(isList(reference) ? copyElements(read(reference)) : read(reference))
+    if (reader === undefined) return UNKNOWN
+    const value = reader.read(reference, uses)
+    return new ReadValue(isList(reference) ? copyElements(value) : value)
   }
 
   /**
@@ -171,6 +183,41 @@ export class SeparateBatch {
     const { statement, sent, inputs } = sending
     const { fields } = sent as SentRows
     return [this.#fillWith(statement, [...fields, ...inputs].map(() => null))]
+  }
+}
+
+/**
+ * Maximum characters of the values that an operation takes from earlier ones. All of its statements
+ * are filled before the first is sent: 10 000 rows that refer to a text of 1 MB would take 10 GB.
+ */
+const MAX_CHARACTERS = 32 * 1024 * 1024
+
+/** Reads the values that an operation takes from earlier ones. */
+class ValueReader {
+  readonly #node: PlanNode
+  readonly #read: ReadReference
+  /** The characters of values, which many rows can refer to. */
+  readonly #lengths = new Map<Reference, number>()
+  #characters = 0
+
+  constructor (node: PlanNode, read: ReadReference) {
+    this.#node = node
+    this.#read = read
+  }
+
+  /** Throws `program_limit_exceeded` if all values so far, with their `uses`, are too long. */
+  read (reference: Reference, uses: number): Json {
+    const value = this.#read(reference)
+    const length = this.#lengths.get(reference) ?? writeJson(value).length
+    this.#lengths.set(reference, length)
+    this.#characters += uses * length
+    if (this.#characters > MAX_CHARACTERS) {
+      const { id: op, index } = this.#node
+      const message = `The values of earlier operations in "${op}" have more than ` +
+        `${MAX_CHARACTERS} characters. Divide its rows among several batches.`
+      throw fromDatabase({ code: SqlState.program_limit_exceeded, message }, { op, index })
+    }
+    return value
   }
 }
 

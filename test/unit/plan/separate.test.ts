@@ -7,6 +7,7 @@ import type { Reference } from '../../../src/plan/nodes.ts'
 import { planBatch } from '../../../src/plan/plan-batch.ts'
 import {
   separate,
+  type Input,
   type Sending,
   type SentRows,
   type SeparatePlan
@@ -36,12 +37,30 @@ function rowsOf ({ sent, inputs }: Sending): ReadonlyArray<readonly [number, rea
         if (number !== undefined) return show(references[number] as Reference)
         return isNested(cell) ? 'joined' : cell
       }),
-      ...inputs.map(show)
+      ...inputs.map(({ reference }) => show(reference))
     ]
   ])
 }
 
+function showInput ({ reference, uses }: Input): string {
+  return `${show(reference)} ${['never', 'once', 'twice'][uses] ?? `${uses} times`}`
+}
+
 const order = { id: 'o', op: 'insert', table: 'orders', values: [{ a: 1 }] }
+
+t.test('each group of rows repeats the values of `on_conflict`', t => {
+  const { operations } = divide([
+    order,
+    op.insert('i', 't', [{ a: '$o.0.id' }, { b: 1 }], {
+      on_conflict: { columns: ['a'], do: 'update', set: { a: '$o.0.id', b: '$o.0.b' } },
+      returning: []
+    })
+  ])
+  t.same(operations[1]?.map(({ inputs }) => inputs.map(showInput)), [
+    ['$0.0.id 3 times', '$0.0.b twice']
+  ])
+  t.end()
+})
 
 t.test('a reference becomes a value, once for each text', t => {
   const { statements, operations } = divide([
@@ -50,9 +69,9 @@ t.test('a reference becomes a value, once for each text', t => {
       where: { a: { eq: '$o.0.id' }, b: { gt: '$o.0.id' }, c: { in: '$o.*.id' } }
     })
   ])
-  t.same(operations.map(all => all.map(({ inputs }) => inputs.map(show))), [
+  t.same(operations.map(all => all.map(({ inputs }) => inputs.map(showInput))), [
     [[]],
-    [['$0.0.id', '$0.*.id']]
+    [['$0.0.id twice', '$0.*.id once']]
   ])
   t.same(statements.map(({ isRead }) => isRead), [true, false])
   const [, { plan }] = statements as SeparatePlan['statements'] & { 1: { plan: unknown } }
