@@ -2,7 +2,13 @@
  * Writes JSON with references in it as the JSON that PostgreSQL converts to a type: its values are
  * written as `writeMember` writes them, and the references stay where they are.
  */
-import { baseOf, type ArrayType, type CompositeType, type Type } from '../catalogue/type.ts'
+import {
+  baseOf,
+  type ArrayType,
+  type CompositeType,
+  type RangeType,
+  type Type
+} from '../catalogue/type.ts'
 import { isObject, type Json, type JsonObject } from '../json/parse.ts'
 import type { WriteIssue } from './issue.ts'
 import { writeMember } from './write.ts'
@@ -23,6 +29,8 @@ export interface MixedParts {
     path: Path,
     list: ArrayType | undefined
   ) => 'list' | 'value' | 'any' | undefined
+  /** Called with the bounds of a range. Returns the string that stands for it. */
+  readonly meetRange: (bounds: readonly Json[], type: RangeType) => Json
   /** Called for a part that does not fit its type. */
   readonly report: (issue: WriteIssue) => void
 }
@@ -47,8 +55,12 @@ export function writeMixed (value: Json, type: Type, parts: MixedParts, path: Pa
         ? writeObject(value, base, parts, path)
         : refuse('object', base, parts, path)
     case 'range':
+      return isList(value) && value.length === 2 && !value.includes(null)
+        ? parts.meetRange(value.map((bound, i) =>
+          writeMixed(bound, base.subtype, parts, [...path, i])), base)
+        : refuse('bounds', base, parts, path)
     case 'multirange':
-      return value
+      return refuse('bounds', base, parts, path)
     default:
       return base.kind === 'base' && (base.form === 'json' || base.form === 'list')
         ? value

@@ -18,6 +18,10 @@ const schema = `
   create table texts (id int primary key, nm name, ch char(4), b "char", tx text, raw bytea);
   create table counted (id int primary key, im interval minute, iv interval, price money,
     n numeric(8, 2), days daterange, dates date[]);
+  create type textrange as range (subtype = text, collation = "C");
+  create type docrange as range (subtype = jsonb);
+  create type span_of as (r textrange);
+  create table spans (id int primary key, r textrange, d docrange, c span_of);
   insert into texts values
     (1, '${long}', 'ab', 'a', 'ab', 'ab'), (2, 'b', 'ab c', 'a', 'ab ', '\\x00');
   insert into counted values
@@ -33,6 +37,8 @@ const service = await useService(t, {
   env: { EXPLAIN: 'on' },
   batches: {
     element: named(param, op.insert('w', 'arrays', [{ id: 9, l: ['$params.v'] }]), readArray('l')),
+    spans: named(listParam, op.insert('z', 'z', [{ id: 1, v: 5 }]),
+      op.insert('w', 'spans', [{ id: 9, c: { r: '$params.v' }, d: ['$z.v', 6] }])),
     dates: named(param,
       op.insert('z', 'z', [{ id: 1, tx: '2026-03-05' }]),
       op.update('s', 'counted', { set: { dates: ['$params.v', '$z.tx'] }, where })),
@@ -89,6 +95,44 @@ t.test('bounds of ranges and dimensions of arrays can be references', async t =>
     const { text, body } = await post([z, operation])
     t.same(body.data?.['u'], expected, text)
   }
+})
+
+t.test('the bounds of a range are stored as they are', async t => {
+  const texts = ['', ' a ', 'null', 'a]b,(c', String.raw`\n"\\u0041"`, 'a\n\t\u0001\u001fb', '5']
+  const many = Array.from({ length: 9 }, (_, id) => ({ id: 20 + id, r: [' ', '$z.0.tx'] }))
+  for (const text of texts) {
+    const v = [text, 'z\n']
+    const z = op.insert('z', 'z', [{ id: 1, v, tx: text }])
+    const { body } = await post([
+      op.insert('w', 'spans', [{ id: 1, r: v }, { id: 2, r: [' ', text === '' ? ' ' : text] }]),
+      z,
+      op.insert('a', 'spans', [
+        { id: 3, r: ['$z.0.tx', 'z\n'] }, { id: 4, r: '$z.0.v' }, { id: 5, c: { r: '$z.0.v' } },
+        { id: 6, c: { r: ['$z.0.tx', 'z\n'] } }
+      ]),
+      ...text === '' ? [] : [op.insert('m', 'spans', many)]
+    ])
+    const [expected, second] = body.data.w
+    t.same(body.data.a.map(({ r, c }: { r: string | null, c: { r: string } | null }) => r ?? c?.r),
+      Array.from({ length: 4 }, () => expected.r), text)
+    t.ok(body.data.m?.every(({ r }: { r: string }) => r === second.r) ?? true, text)
+    const { body: given } = await run('spans', v)
+    t.same(given.data.w, [{ id: 9, r: null, d: '[5,6]', c: { r: expected.r } }], text)
+  }
+  for (const v of [null, { a: 1 }, [1]]) {
+    for (const r of [['$z.0.v', 'z'], ['$z.0.v', '$z.0.v'], [['$z.0.v'], 'z']]) {
+      const z = op.insert('z', 'z', [{ id: 1, v }])
+      const { status, text } = await post([z, op.insert('w', 'spans', [{ id: 1, r }])])
+      t.match(status, v === null ? /400|422/ : /422/, text)
+    }
+    const z = op.insert('z', 'z', [{ id: 1, v: [v, 'z'] }])
+    const { status, text } = await post([z, op.insert('w', 'spans', [{ id: 1, r: '$z.0.v' }])])
+    t.match(status, /400|422/, text)
+  }
+  const z = op.insert('z', 'z', [{ id: 1, v: 'a' }])
+  const { body } = await post([z, op.insert('w', 'spans', [{ id: 1, d: ['$z.0.v', { b: 1 }] }])])
+  t.equal(body.data.w[0].d, '["""a""","{""b"": 1}"]')
+  t.equal((await run('spans', [null, 'z'])).status, 422)
 })
 
 t.test('a JSON array is no dimension of an array of JSON', async t => {

@@ -283,12 +283,16 @@ export function memberSlot (
   type: Type,
   { path, ...place }: SlotPlace & { readonly path?: WriteIssue['path'] }
 ): Fragment {
-  return written((values, refused) => writeJson(writeMixed(valueOf(given, values), type, {
-    // A list may be a dimension of an array, so its elements are written one by one.
-    refers: part => given.isList && Array.isArray(part),
-    meet: () => undefined,
-    report: issue => refused.push({ ...place, issue })
-  }, path)))
+  return written((values, refused) => {
+    const report = (issue: WriteIssue): unknown => refused.push({ ...place, issue })
+    return writeJson(writeMixed(valueOf(given, values), type, {
+      // A list may be a dimension of an array, so its elements are written one by one.
+      refers: part => given.isList && Array.isArray(part),
+      meet: () => undefined,
+      meetRange: (bounds, type) => writeMember(bounds, type, report),
+      report
+    }, path))
+  })
 }
 
 /** Rows of the request or of a parameter. */

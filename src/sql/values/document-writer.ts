@@ -1,9 +1,9 @@
 /**
  * Writes JSON with references for the types that it meets, and keeps how each reference is read.
  */
-import { baseOf, type Type } from '../../catalogue/type.ts'
-import type { Fragment } from '../../fragment/fragment.ts'
-import type { Json } from '../../json/parse.ts'
+import { baseOf, type RangeType, type Type } from '../../catalogue/type.ts'
+import { join, parameter, sql, type Fragment } from '../../fragment/fragment.ts'
+import { writeJson, type Json } from '../../json/parse.ts'
 import { hasReference, readNumber } from '../../plan/document.ts'
 import type { Reference } from '../../plan/nodes.ts'
 import { isList } from '../../plan/reference.ts'
@@ -11,7 +11,7 @@ import type { WriteIssue } from '../../values/issue.ts'
 import { writeMixed } from '../../values/write-mixed.ts'
 import type { Form } from '../statement/shared-results.ts'
 import type { StatementNeeds } from './statement-needs.ts'
-import type { ReferencePlace, TypedReferences } from './typed-references.ts'
+import { rangeOf, type ReferencePlace, type TypedReferences } from './typed-references.ts'
 import { isJsonType } from './value-type.ts'
 
 /**
@@ -22,12 +22,19 @@ type Reader =
   | 'boxed'
   | { readonly type: Type, readonly place: ReferencePlace, readonly isFirst?: boolean }
 
+interface Range {
+  readonly bounds: readonly Json[]
+  readonly type: RangeType
+}
+
 export class DocumentWriter {
   readonly #references: readonly Reference[]
   readonly #typed: TypedReferences
   readonly #needs: StatementNeeds
   /** By the numbers of the references; the others are read as JSON. */
   readonly #readers = new Map<number, Reader>()
+  /** The bounds of ranges, by the numbers of their first references, which stand for them. */
+  readonly #ranges = new Map<number, Range>()
 
   /** `references`: those of the document, by their numbers. */
   constructor (
@@ -61,6 +68,11 @@ export class DocumentWriter {
         if (isList(reference)) return 'list'
         return reference.parameter === undefined ? 'value' : 'any'
       },
+      meetRange: (bounds, type) => {
+        const first = bounds.find(hasReference) ?? null
+        this.#ranges.set(readNumber(first) as number, { bounds, type })
+        return first
+      },
       report
     })
   }
@@ -76,6 +88,27 @@ export class DocumentWriter {
 
   /** Builds the value of a reference as it stands in the document; undefined: its JSON. */
   build (reference: Reference, number: number): Fragment | undefined {
+    const range = this.#ranges.get(number)
+    return range === undefined ? this.#read(reference, number) : this.#buildRange(range)
+  }
+
+  /** PostgreSQL reads the text of a range, in which the escapes of JSON mean something else. */
+  #buildRange ({ bounds, type }: Range): Fragment {
+    const values = bounds.map(bound => {
+      const number = readNumber(bound)
+      return number === undefined
+        ? sql`${parameter(writeJson(bound))}::pg_catalog.json`
+        : this.#buildBound(this.#references[number] as Reference, number)
+    })
+    return rangeOf(sql`pg_catalog.json_build_array(${join(values, sql`, `)})`, type)
+  }
+
+  #buildBound (reference: Reference, number: number): Fragment {
+    return this.#read(reference, number) ??
+      sql`${this.#typed.nullableJson(reference)}::pg_catalog.json`
+  }
+
+  #read (reference: Reference, number: number): Fragment | undefined {
     const reader = this.#readers.get(number)
     if (reader === undefined) return undefined
     if (reader === 'boxed') return this.#typed.boxOf(reference)
@@ -89,6 +122,7 @@ export class DocumentWriter {
   formOf (reference: Reference, number: number): Form | undefined {
     const reader = this.#readers.get(number)
     if (typeof reader === 'object' && reader.isFirst === true) return undefined
+    if (this.#ranges.has(number)) return undefined
     return reader === undefined ? 'json' : this.#typed.formOf(reference, reader)
   }
 

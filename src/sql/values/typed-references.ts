@@ -2,7 +2,7 @@
  * Builds the values of references for the types that they meet, exactly or not at all. What can be
  * refused by the types of both ends is refused before the batch is sent.
  */
-import { baseOf, type Type } from '../../catalogue/type.ts'
+import { baseOf, type RangeType, type Type } from '../../catalogue/type.ts'
 import { sql, type Fragment } from '../../fragment/fragment.ts'
 import type { Reference } from '../../plan/nodes.ts'
 import { isList, isValue } from '../../plan/reference.ts'
@@ -77,7 +77,10 @@ export class TypedReferences {
     const reading = this.#readingOf(one, type, place.isCompared)
     if (reading.as === 'refused') return this.#refuse(reading.problem, type, place)
     const json = this.#references.jsonOf(reference, reading.as === 'text' ? 'text' : 'json')
-    if (reading.as !== 'checked') return json
+    if (reading.as !== 'checked') {
+      const base = baseOf(type)
+      return reading.as === 'json' && base.kind === 'range' ? rangeOf(json, base) : json
+    }
     return isAll
       ? this.#checkElements(json, type, place)
       : this.#checkJson(json, type, place)
@@ -174,7 +177,8 @@ export class TypedReferences {
     if (reader === 'boxed') return this.#references.isTyped(reference) ? 'boxed' : undefined
     const { as } = this.#readingOf(reference, reader.type, reader.place.isCompared)
     if (as === 'text') return as
-    return as === 'scalar' || as === 'json' ? 'json' : undefined
+    const isShared = as === 'json' && baseOf(reader.type).kind !== 'range'
+    return as === 'scalar' || isShared ? 'json' : undefined
   }
 
   /** `isCompared`: JSON that is compared may be of any kind, if its text is not read as a time. */
@@ -258,6 +262,24 @@ function isOneValue ({ kind }: Type): boolean {
 function boxed (json: Fragment): Fragment {
   return sql`(select case pg_catalog.json_typeof(r.value) when 'null' then r.value
       else pg_catalog.json_build_array(r.value) end from (select ${json} as value) as r)`
+}
+
+/**
+ * The JSON array of the bounds of a range as its text, in a JSON string; other JSON as it is. In
+ * the text of a range, the escapes of JSON mean something else, and so do blanks.
+ */
+export function rangeOf (json: Fragment, { subtype }: RangeType): Fragment {
+  const isJson = isJsonType(baseOf(subtype))
+  const text = isJson ? sql`e.value::pg_catalog.text` : textOfJson(sql`e.value`)
+  const refused = isJson ? sql`'{"null"}'` : sql`'{"null",array,object}'`
+  const quoted = sql`pg_catalog.concat('"', pg_catalog.replace(
+      pg_catalog.replace(${text}, '\\', '\\\\'), '"', '\\"'), '"')`
+  // PostgreSQL refuses a range with another number of bounds.
+  return sql`(select case when ${IS_ARRAY} then pg_catalog.to_json(pg_catalog.concat('[',
+        (select pg_catalog.string_agg(${quoted}, ',')
+          from pg_catalog.json_array_elements(r.value) as e (value)
+          where pg_catalog.json_typeof(e.value) operator(pg_catalog.<>) all (${refused})), ']'))
+      else r.value end from (select ${json} as value) as r)`
 }
 
 function refusalAt (

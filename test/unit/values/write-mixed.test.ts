@@ -28,6 +28,7 @@ function mix (value: Json, type: Type): Json {
   const written = writeMixed(value, type, {
     refers: part => JSON.stringify(part).includes('"$'),
     meet: text => references[text as keyof typeof references],
+    meetRange: bounds => ({ bounds }),
     report: ({ problem, path }) => problems.push([problem, ...path].join(' '))
   })
   return problems.length === 0 ? written : problems.join(', ')
@@ -44,7 +45,8 @@ t.test('references stay where they are, and other parts are written', async t =>
     [documents, ['$any', [1], { a: '$any' }], ['$any', [1], { a: '$any' }]],
     [pair, { n: '$one', list: ['a'] }, { n: '$one', list: '{"a"}' }],
     [pair, { list: ['a', '$one'] }, { list: ['a', '$one'] }],
-    ...[span, spans, point, json].map(type => [type, ['$one', 2], ['$one', 2]] as const)
+    [span, ['$one', 2], { bounds: ['$one', 2] }],
+    ...[point, json].map(type => [type, ['$one', 2], ['$one', 2]] as const)
   ]
   for (const [type, value, written] of cases) {
     t.strictSame(mix(value, type), written, `${type.name} ${JSON.stringify(value)}`)
@@ -64,7 +66,11 @@ t.test('a part that does not fit its type is refused', async t => {
     [ints, [[1, '$one'], [2]], 'ragged 1'],
     [pair, ['$one'], 'object'],
     [pair, { n: '$one', x: 1 }, 'member x'],
-    [pair, { list: { a: '$one' } }, 'array list']
+    [pair, { list: { a: '$one' } }, 'array list'],
+    [span, ['$one', 2.5], 'digits 1'],
+    [span, ['$one', ['$one']], 'list 1'],
+    ...[['$one'], ['$one', null], { a: '$one' }].map(value => [span, value, 'bounds'] as const),
+    [spans, [['$one', 2]], 'bounds']
   ]
   for (const [type, value, problems] of cases) {
     t.strictSame(mix(value, type), problems, `${type.name} ${JSON.stringify(value)}`)
