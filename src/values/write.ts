@@ -118,6 +118,13 @@ export function factorType (type: Type): Type | undefined {
   return base.form === 'money' || base.form === 'interval' ? FLOAT : type
 }
 
+/** Whether a type is one of numbers, without money. */
+export function isNumber (type: Type | undefined): boolean {
+  const base = type && baseOf(type)
+  return base?.kind === 'base' && base.form !== 'money' && base.form !== 'interval' &&
+    COUNTED_OIDS.has(base.oid)
+}
+
 const FLOAT = builtInNamed('float8')
 const INTEGER = builtInNamed('int4')
 const INTERVAL = builtInNamed('interval')

@@ -11,9 +11,10 @@ import { useService } from '../support/service.ts'
 const schema = `
   create schema sales;
   create table stock (sku text primary key, qty int, price numeric(8, 2), at timestamptz,
-    due date, tags text[], data jsonb, note text);
+    due date, tags text[], data jsonb, note text, paid money default 1,
+    pause interval minute default '1 hour');
   create table order_items (order_id int, sku text, qty int, price numeric(8, 2), tags text[],
-    data jsonb, wait interval, days int, raw json default '{"k": {"a": 1}}',
+    data jsonb, wait interval, days int, raw json default '{"k": {"a": 1}}', many int8 default 2,
     primary key (order_id, sku));
   insert into stock values
     ('apple', 10, 1.00, '2024-01-01T00:00:00Z', '2024-01-01', '{a}', '{"a": 1}', 'x'),
@@ -73,6 +74,22 @@ const changes: ReadonlyArray<readonly [operation: object, statement: string]> = 
     `update stock t set price = t.price * f.price, qty = 5, note = 'apple',
       tags = coalesce(t.tags, '{}') || f.tags, data = coalesce(t.data, '{}') || f.data,
       at = t.at + f.wait, due = t.due + f.days
+      from order_items f where t.sku = f.sku and order_id = 12`
+  ],
+  [
+    {
+      op: 'update',
+      table: 'stock',
+      from: lines,
+      set: {
+        at: { $dec: { $from: 'price' } },
+        due: { $inc: { $from: 'many' } },
+        paid: { $inc: { $from: 'price' } },
+        pause: { $inc: { $from: 'days' } }
+      }
+    },
+    `update stock t set at = t.at - f.price * interval '1 s', due = t.due + f.many::int,
+      paid = t.paid + f.price::money, pause = t.pause + f.days * interval '1 min'
       from order_items f where t.sku = f.sku and order_id = 12`
   ],
   [

@@ -93,7 +93,9 @@ export function buildValue (operand: Single, context: OperandContext): Fragment 
         case 'row':
           return read(path, columns)
         case 'source':
-          return read(path, values.source)
+          return as === 'difference'
+            ? values.buildDifference(path, context.path)
+            : read(path, values.source)
         case 'excluded':
           return read(path, values.proposed, sql`excluded`)
       }

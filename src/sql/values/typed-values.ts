@@ -17,6 +17,7 @@ import { toPath } from '../../plan/name.ts'
 import type {
   CallNode,
   Cell,
+  ColumnPath,
   Given,
   JsonDocument,
   Literal,
@@ -24,10 +25,10 @@ import type {
   TableName
 } from '../../plan/nodes.ts'
 import { findReferences } from '../../plan/stored-values.ts'
-import { isPlain } from '../../values/write.ts'
+import { isNumber, isPlain } from '../../values/write.ts'
 import { nullRow } from '../statement/table.ts'
 import { nullRowOfCall, type ArgumentBuilder } from './call.ts'
-import type { RowColumns } from './column.ts'
+import { comparableValue, type RowColumns } from './column.ts'
 import { DocumentWriter } from './document-writer.ts'
 import { buildDocument } from './documents.ts'
 import { KnownColumns, NO_COLUMNS } from './known-columns.ts'
@@ -409,6 +410,20 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     return name === undefined
       ? this.converter.convert(json, path, as)
       : convertJson(json, name)
+  }
+
+  /**
+   * Builds a column of `from` that is added to a column or subtracted from it. A number counts
+   * there like one of the request, for example seconds for a timestamp.
+   */
+  buildDifference (path: ColumnPath, target: ColumnPath): Fragment {
+    const value = comparableValue(path, this.source)
+    const type = path.resultType === 'column' ? this.source.typeOf(path.column) : undefined
+    const difference = this.targetType(target.column, 'difference')
+    const isConverted = difference !== undefined && !isNumber(this.typeOf(target.column)) &&
+      isNumber(type) && baseOf(type as Type).oid !== difference.oid
+    const json = sql`pg_catalog.to_json(${value})`
+    return isConverted ? this.#convert(json, target, { as: 'difference', stored: true }) : value
   }
 
   /**
