@@ -143,10 +143,15 @@ function writeBase (value: Exclude<Json, null>, type: BaseType): string | WriteI
     return form === 'list' ? JSON.stringify(value) : issueOf('list', type)
   }
   if (isSame(value, type)) return textOf(value)
-  const isSeconds = form === 'interval' && typeof value !== 'string' && typeof value !== 'boolean'
-  // PostgreSQL reads no interval with an exponent.
-  const text = isSeconds ? writePlain(textOf(value)) : textOf(value)
+  const text = scalarText(value, type)
   return FITS[form]?.(text, type) ?? text
+}
+
+/** The text of a scalar. PostgreSQL reads no interval and no money with an exponent. */
+export function scalarText (value: Exclude<Json, null>, type: Type): string {
+  const isWritten = type.kind === 'base' && (type.form === 'interval' || type.form === 'money') &&
+    typeof value !== 'string' && typeof value !== 'boolean'
+  return isWritten ? writePlain(textOf(value)) : textOf(value)
 }
 
 /** Writes an array (docs: "Array Input and Output Syntax"). */

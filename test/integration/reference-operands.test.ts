@@ -54,6 +54,7 @@ const service = await useService(t, {
     ].map(([name, where]) => [name, named(param, op.select('s', 'texts', { where }))])),
     ...Object.fromEntries([
       ['im_eq', { im: { eq: '$params.v' } }],
+      ['iv_eq', { iv: { eq: '$params.v' } }],
       ['im_in', { im: { in: ['$params.v'] } }],
       ['im_any', { im: { eq: { any: ['$params.v'] } } }]
     ].map(([name, where]) => [name, named(param, op.select('s', 'counted', { where }))])),
@@ -325,6 +326,21 @@ t.test('rows of an update by key read operands as a single row does', async t =>
     op.update('s', 'counted', { key: ['id'], values, returning: ['im'] })
   ])
   t.same(body.data?.s, [{ im: '1 day 00:10:00' }, { im: '1 day 05:05:00' }])
+})
+
+t.test('a number with an exponent counts seconds or money as in values', async t => {
+  const operands = ['{"eq": 7.2e3}', '{"in": [72e2]}', '{"eq": {"any": [7.2e3]}}']
+  for (const operand of operands) {
+    const { body, text } = await service.post(
+      `[{"id": "s", "op": "select", "table": "counted", "where": {"iv": ${operand}}}]`)
+    t.equal(body.data?.s[0]?.id, 1, text)
+  }
+  const insert = '{"id": "i", "op": "insert", "table": "counted",' +
+    ' "values": [{"id": 9, "iv": 72e2, "price": 1e1}]}'
+  const read = '{"id": "s", "op": "select", "table": "counted", "where": {"price": {"gte": 0.5e1}}}'
+  const { body } = await service.post(`[${insert}, ${read}]`, dryRun)
+  t.match(body.data.s, [{ id: 9, iv: '02:00:00', price: '$10.00' }])
+  t.same(idsOf(await service.run('iv_eq', '{"v": 7.2e3}')), [1])
 })
 
 t.test('values that only compare are read without the fields of the type', async t => {

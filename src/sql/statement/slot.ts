@@ -33,6 +33,7 @@ import {
   copyElement,
   copyElements,
   isIssue,
+  scalarText,
   write,
   writeMember
 } from '../../values/write.ts'
@@ -257,10 +258,10 @@ function writeOperand (
   if (isNested(value)) return writeTyped(value, type, context)
   const base = baseOf(type)
   // A string is the text of the value itself.
-  if (typeof value === 'string') return value
+  if (value === null || typeof value === 'string') return value
   if (base.kind === 'array' || base.kind === 'composite') return writeTyped(value, type, context)
   const text = base.kind === 'base' && base.form === 'integer' ? write(value, type) : null
-  return text === null || isIssue(text) ? textOf(value) : text
+  return text === null || isIssue(text) ? scalarText(value, base) : text
 }
 
 /** A parameter with a value as it is: its text or its JSON. A value of the plan needs no slot. */
