@@ -18,6 +18,9 @@ const schema = `
   create table texts (id int primary key, nm name, ch char(4), b "char", tx text, raw bytea);
   create table counted (id int primary key, im interval minute, iv interval, price money,
     n numeric(8, 2), days daterange, dates date[]);
+  create domain relation as regclass;
+  create table objects (id int primary key, c regclass, t regtype, r regrole, d relation);
+  insert into objects values (1, 'texts', 'int', 'postgres', 'texts'), (2, null, null, null, null);
   create type textrange as range (subtype = text, collation = "C");
   create type docrange as range (subtype = jsonb);
   create type span_of as (r textrange);
@@ -58,6 +61,8 @@ const service = await useService(t, {
       ['im_in', { im: { in: ['$params.v'] } }],
       ['im_any', { im: { eq: { any: ['$params.v'] } } }]
     ].map(([name, where]) => [name, named(param, op.select('s', 'counted', { where }))])),
+    object: named(param, op.select('s', 'objects', { where: { c: { eq: '$params.v' } } })),
+    objects: named(listParam, op.select('s', 'objects', { where: { c: { in: '$params.v' } } })),
     days_cs: named(
       { type: 'object', properties: { v: { minItems: 1 } }, required: ['v'] },
       op.select('s', 'counted', { where: { days: { cs: '$params.v' } } })
@@ -326,6 +331,26 @@ t.test('rows of an update by key read operands as a single row does', async t =>
     op.update('s', 'counted', { key: ['id'], values, returning: ['im'] })
   ])
   t.same(body.data?.s, [{ im: '1 day 00:10:00' }, { im: '1 day 05:05:00' }])
+})
+
+t.test('a name of an object is compared as one', async t => {
+  const names = { c: 'public.texts', d: 'texts', r: 'postgres', t: 'int' }
+  for (const [column, name] of Object.entries(names)) {
+    const operands = [
+      { eq: name }, { gte: name }, { in: [name] }, { eq: { any: [name] } },
+      { between: [name, `$z.0.${column}`] }, { in: [`$z.0.${column}`, name] }
+    ]
+    for (const operand of operands) {
+      const read = op.select('z', 'objects', { where: { id: { eq: 1 } } })
+      const { body, text } =
+        await post([read, op.select('s', 'objects', { where: { [column]: operand } })])
+      t.same(body.data?.s.map(({ id }: { id: number }) => id), [1], `${column} ${text}`)
+    }
+  }
+  t.same(idsOf(await run('object', 'texts')), [1])
+  t.same(idsOf(await run('objects', ['texts', 'texts'])), [1])
+  const { body } = await post([op.select('s', 'objects', { where: { c: { like: 'te%' } } })])
+  t.equal(body.error.code, 'undefined_function')
 })
 
 t.test('a number with an exponent counts seconds or money as in values', async t => {

@@ -19,7 +19,7 @@ import { operandListSlot, operandSlot, plainSlot } from '../statement/slot.ts'
 import { type RowColumns, columnValue, comparableValue } from './column.ts'
 import type { TypedAs, TypedPath } from './typed-json.ts'
 import type { TypedValues } from './typed-values.ts'
-import { delimiterOf, isCut, kindOf, nameWritten } from './value-type.ts'
+import { delimiterOf, isCut, isObjectName, kindOf, nameWritten } from './value-type.ts'
 
 /** Columns that values meet: those of a table, or the output columns of a select. */
 export interface ComparedColumns extends RowColumns {
@@ -31,7 +31,7 @@ export interface ComparedColumns extends RowColumns {
 }
 
 // A literal is a parameter without a cast, so PostgreSQL gives it the type of the column. Only
-// paths into jsonb, whose type is known, and composites need a cast.
+// paths into jsonb, whose type is known, composites and names of objects need a cast.
 
 export interface OperandContext {
   readonly values: TypedValues
@@ -62,7 +62,8 @@ export function pathOfPattern (
   const { column, example } = columns.typed(path)
   columns.addParameterType(column)
   const type = example === undefined ? values.targetType(column) : undefined
-  return type === undefined || isCut(type) ? { ...path, resultType: 'text' } : path
+  const isText = type === undefined || isCut(type) || isObjectName(type)
+  return isText ? { ...path, resultType: 'text' } : path
 }
 
 /** Builds one value of the type of the column path. */
@@ -213,12 +214,16 @@ function buildLiteral (
   if (path.resultType === 'text') return operandSlot(literal, undefined, place)
   columns.addParameterType(path.column)
   const type = columns.typeOf(path.column)
-  return nameComposite(operandSlot(literal, type, place), type)
+  return nameOperand(operandSlot(literal, type, place), type)
 }
 
-/** PostgreSQL would read a composite that is compared as a row without a type. */
-function nameComposite (operand: Fragment, type: Type | undefined, many = empty): Fragment {
-  const name = kindOf(type) === 'composite' ? nameWritten(type) : undefined
+/**
+ * PostgreSQL would read a composite that is compared as a row without a type, and the name of an
+ * object, as of regclass, as an OID.
+ */
+function nameOperand (operand: Fragment, type: Type | undefined, many = empty): Fragment {
+  const isNamed = kindOf(type) === 'composite' || isObjectName(type)
+  const name = isNamed ? nameWritten(type) : undefined
   return name === undefined ? operand : sql`${operand}::${name}${many}`
 }
 
@@ -247,7 +252,7 @@ function buildGivenArray (
   ]
   if (resultType === 'column') columns.addParameterType(column)
   const array = operandListSlot(parts, type, { column, isCompared: true, at, delimiter })
-  return isPath ? sql`${array}::jsonb[]` : nameComposite(array, type, sql`[]`)
+  return isPath ? sql`${array}::jsonb[]` : nameOperand(array, type, sql`[]`)
 }
 
 /** The value of a literal that is written as a constant. The plan contains it. */

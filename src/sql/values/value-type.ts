@@ -16,6 +16,18 @@ export type ColumnKind = 'json' | 'array' | 'composite'
 /** date, time, timestamp, timestamptz, interval and timetz. */
 export const TIME_OIDS: ReadonlySet<number> = new Set([1082, 1083, 1114, 1184, 1186, 1266])
 
+/**
+ * regproc, regprocedure, regoper, regoperator, regclass, regtype, regconfig, regdictionary,
+ * regnamespace, regrole and regcollation. They are compared as OIDs.
+ */
+const OBJECT_OIDS: ReadonlySet<number> =
+  new Set([24, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4089, 4096, 4191])
+
+/** Whether the values of a type are names of objects. */
+export function isObjectName (type: Type | undefined): boolean {
+  return type !== undefined && OBJECT_OIDS.has(baseOf(type).oid)
+}
+
 /** Whether a type is json or jsonb. */
 export function isJsonType ({ oid }: Type): boolean {
   return oid === TypeOid.json || oid === TypeOid.jsonb
