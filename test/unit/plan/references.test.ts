@@ -1,6 +1,7 @@
 /**
- * Tests that a reference to an earlier operation in brackets or braces is refused wherever a
- * reference may stand, with the right form as the repair, and that all other texts stay data.
+ * Tests that a reference that names no earlier operation, or is malformed, is refused wherever a
+ * reference may stand, one in brackets or braces with the right form as the repair, and that all
+ * other texts stay data.
  */
 /* eslint-disable no-template-curly-in-string -- texts of the request */
 import t from 'tap'
@@ -51,7 +52,9 @@ const places: ReadonlyArray<readonly [operation: (text: string) => object, path:
   [x => ({ ...update, set: { a: { $inc: x } }, all: true }), 'set.a.$inc'],
   [x => ({ ...update, set: { a: { $append: [x] } }, all: true }), 'set.a.$append[0]'],
   [x => ({ ...update, set: { a: { $merge: { b: x } } }, all: true }), 'set.a.$merge.b'],
+  [x => ({ ...update, set: { a: { $remove: x } }, all: true }), 'set.a.$remove'],
   [x => ({ ...update, set: { a: { $first: [x] } }, all: true }), 'set.a.$first[0]'],
+  [x => ({ ...update, key: ['a'], values: [{ a: x, b: 1 }] }), 'values[0].a'],
   [x => ({ ...update, key: ['a'], values: [{ a: 1, b: { $mul: x } }] }), 'values[0].b.$mul'],
   [x => ({ ...select, where: { a: { eq: x } } }), 'where.a.eq'],
   [x => ({ ...select, where: { a: { like: { any: ['b', x] } } } }), 'where.a.like.any[1]'],
@@ -59,6 +62,11 @@ const places: ReadonlyArray<readonly [operation: (text: string) => object, path:
   [x => ({ ...select, where: { a: { in: x } } }), 'where.a.in'],
   [x => ({ ...select, where: { a: { between: [1, x] } } }), 'where.a.between[1]'],
   [x => ({ ...select, where: { a: { cs: { b: x } } } }), 'where.a.cs.b'],
+  [x => ({ ...select, where: { a: { eq: { $value: { b: x } } } } }), 'where.a.eq.$value.b'],
+  [x => ({ ...select, where: { a: { isdistinct: x } } }), 'where.a.isdistinct'],
+  [x => ({ ...select, where: { a: { has_key: x } } }), 'where.a.has_key'],
+  [x => ({ ...select, where: { a: { has_keys_any: ['b', x] } } }), 'where.a.has_keys_any[1]'],
+  [x => ({ ...select, where: { a: { fts: x } } }), 'where.a.fts'],
   [x => ({ ...select, where: { a: { fts: { query: x } } } }), 'where.a.fts.query'],
   [x => ({ ...select, where: { not: { or: [{ a: { gt: x } }] } } }), 'where.not.or[0].a.gt'],
   [x => ({ ...select, order: [{ a: 'asc' }], after: [x] }), 'after[0]'],
@@ -89,12 +97,26 @@ const advice = (repair: string | undefined): string => repair === undefined
   ? 'A reference must have the form $op, $op.column, $op.row, $op.row.column or $op.*.column.'
   : `A reference has no brackets and no braces: write "${repair}".`
 
-t.test('a reference in brackets is refused in every place', async t => {
+/** Texts that begin like a reference, by the code of their issue. */
+const invalid = {
+  reference_unknown: [
+    '$nope', '$nope.id', '$nope.*', '$nope.*.id', '$M.id', '$M.0.id', '$later', '$later.0.id',
+    '$o.id', '$o.0.id', '$__proto__.id', '$constructor.id', '$toString.0.id', '$_.x'
+  ],
+  reference_malformed: [
+    '$m.', '$m.*', '$m.*.', '$m.*.*.id', '$m.*.a.b', '$m..id', '$m.a.b', '$m.a.0', '$m.0.',
+    '$m.0..', '$m.0.*.id', '$m.0.a.b', '$m.00', '$m.00.id', '$m.01.id', '$m.-1.id', '$m.+1.id',
+    '$m.1e0.id', '$m. 0.id', '$m.0x0.id', '$m.٣.id', '$m[0].name'
+  ]
+}
+
+t.test('an unknown or malformed reference is refused in every place', async t => {
   for (const [operation, path] of places) {
-    t.same(
-      issuesOf([source, operation('$m[0].name')]), [`reference_malformed ${path}`],
-      JSON.stringify(operation('…'))
-    )
+    for (const [code, list] of Object.entries(invalid)) {
+      for (const text of list) {
+        t.same(issuesOf([source, operation(text), later]), [`${code} ${path}`], `${path}: ${text}`)
+      }
+    }
     for (const text of ['$later[0].name', '${o.0.id}', '$n[0].name', '${n.0.id}', '$m{0}']) {
       t.notMatch(
         issuesOf([source, operation(text), later]), [/reference_malformed/], `${path}: ${text}`
