@@ -146,33 +146,6 @@ t.test('rows without values are inserted one by one', async t => {
   })
 })
 
-t.test('parameters of named batches have the types of their columns', async t => {
-  const { run } = await useService(t, {
-    schema,
-    env: { ...env, EXPLAIN: 'on' },
-    batches: {
-      change: {
-        params: { type: 'object', properties: { a: true, b: true }, required: ['a', 'b'] },
-        operations: [
-          op.insert('i', 't', [{ a: '$params.a', b: '$params.b' }]),
-          op.select('s', 't', { where: { a: { eq: '$params.a' } } }),
-          op.update('u', 't', { set: { b: '$i.0.a' }, where: { a: { eq: '$s.0.a' } } })
-        ]
-      }
-    }
-  })
-  for (const round of [1, 2, 3]) {
-    const rows = Array.from({ length: round }, (_, n) => ({ a: 5, b: n === round - 1 ? 'x' : '5' }))
-    const { body } = await run('change', { a: 5, b: 'x' })
-    t.same(body.data?.s.toSorted((one: { b: string }) => one.b === 'x' ? 1 : -1), rows)
-    t.same(body.data?.u, Array(round).fill({ a: 5, b: '5' }))
-  }
-  const plans = await run('change', { a: 5, b: 'x' }, { headers: { prefer: 'explain' } })
-  t.match(plans.body.data, { i: [{ Plan: {} }], s: [{ Plan: {} }], u: [{ Plan: {} }] })
-  const refused = await run('change', { a: 5, b: { x: 1 } })
-  t.match(refused.body, { error: { code: 'value_invalid' } })
-})
-
 t.test('nested rows, and those of a function that is not inlined, are returned', async t => {
   const { as } = await useShop(t, 'postgresql', env)
   const call = { id: 's', op: 'call', function: 'read_stock' }
