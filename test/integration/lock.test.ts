@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import { untilBlocked } from '../support/database/hold.ts'
 import * as op from '../support/operations.ts'
 import { useService, type Answer } from '../support/service.ts'
+import { failed } from '../support/shorthand.ts'
 
 const schema = `
   create table jobs (id int primary key, prio int, state text not null default 'new',
@@ -137,19 +138,9 @@ t.test('nowait fails immediately with a retryable error', async t => {
     op.insert('first', 'gate', [{ id: 52 }]),
     op.select('s', 'jobs', { where: { id: { eq: 2 } }, lock })
   ]
-  const { status, body } = await service.post(select({ wait: 'nowait' }))
-  t.match({ status, error: body.error }, {
-    status: 409,
-    error: {
-      type: 'execution_error',
-      code: 'lock_not_available',
-      sqlstate: '55P03',
-      retryable: true,
-      committed: false,
-      op: 's',
-      index: 1
-    }
-  })
+  t.match(await service.post(select({ wait: 'nowait' })), failed(409, 'lock_not_available', {
+    type: 'execution_error', sqlstate: '55P03', retryable: true, committed: false, op: 's', index: 1
+  }))
   t.equal((await sql`select from gate where id > 2`).length, 0)
   t.equal((await service.post(select({ mode: 'share', wait: 'nowait' }))).status, 200)
   await held.open()
@@ -165,12 +156,8 @@ t.test('skip_locked applies before limit, and expect counts the remaining rows',
     (await service.post([{ ...select, ...more }])).body.data.s
   t.same(await found({}), [{ id: 3 }, { id: 5 }, { id: 6 }])
   t.same(await found({ offset: 5 }), [{ id: 9 }])
-  const { status, body } = await service.post([
-    { ...select, where: { id: { lte: 4 } }, expect: { min: 2 } }
-  ])
-  t.match({ status, error: body.error }, {
-    status: 412, error: { code: 'expectation_failed', op: 's' }
-  })
+  const few = await service.post([{ ...select, where: { id: { lte: 4 } }, expect: { min: 2 } }])
+  t.match(few, failed(412, 'expectation_failed', { op: 's' }))
   await held.open()
 })
 
@@ -191,8 +178,7 @@ t.test('queries that PostgreSQL cannot lock, and missing privileges, are rejecte
   ]
   for (const [select, status, code] of rows) {
     const answer = await service.post([{ id: 's', op: 'select', ...select, lock: 'update' }])
-    t.match({ status: answer.status, error: answer.body.error }, {
-      status, error: { code, op: 's', committed: false }
-    }, encodeURI(`${JSON.stringify(select)} ${answer.text}`))
+    const name = encodeURI(`${JSON.stringify(select)} ${answer.text}`)
+    t.match(answer, failed(status, code, { op: 's', committed: false }), name)
   }
 })
