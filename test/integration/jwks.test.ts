@@ -22,7 +22,6 @@ import {
   bytes,
   hold,
   redirect,
-  reset,
   set,
   silence,
   stall,
@@ -103,20 +102,11 @@ t.test('a new key is found with one fetch, a removed key is rejected after the n
 
 t.test('lookups share a failed fetch, too, until the cooldown ends', async t => {
   const server = await useJwksServer(t, set(key('old')))
-  const calm = useRemote(t, server)
-  const brisk = useRemote(t, server, { cooldownMs: 30 })
-  t.equal(await calm.look('old'), 'old')
-  t.equal(await brisk.look('old'), 'old')
+  const { look } = useRemote(t, server)
+  t.equal(await look('old'), 'old')
   server.behave = body('', { status: 500 })
-  for (let i = 0; i < 200; i++) t.equal(await calm.look('new'), 'none')
-  t.equal(server.asked.length, 3)
-  calm.close()
-  server.behave = set(key('old'))
-  t.equal(await brisk.look('new'), 'none')
-  t.equal(server.asked.length, 4)
-  server.behave = set(key('new'))
-  await until(async () => await brisk.look('new') === 'new')
-  t.equal(server.asked.length, 5)
+  for (let i = 0; i < 200; i++) t.equal(await look('new'), 'none')
+  t.equal(server.asked.length, 2)
 })
 
 t.test('the set is refreshed periodically', async t => {
@@ -176,12 +166,6 @@ const failures: ReadonlyArray<readonly [name: string, behave: Behaviour, reason:
   ['no set', body('{"keys":["x"]}'), /^the response is not a JSON Web Key Set$/],
   ['too long', inPieces(evil.padEnd(MIB + 1)), /^the response is larger than 1048576 byte/],
   ['a few kB that decompress to 100 MiB', zipped(evil.padEnd(100 * MIB)), /larger/],
-  [
-    'not compressed, although the header says so',
-    body(evil, { headers: { 'content-encoding': 'gzip' } }),
-    /^Z_DATA_ERROR$/
-  ],
-  ['reset', reset, /^(ECONNRESET|UND_ERR_SOCKET)$/],
   ['not HTTP', bytes(`${evil}\r\n\r\n`), /^the request failed$/]
 ]
 
@@ -272,17 +256,11 @@ t.test('valid responses are accepted', async t => {
   const jwk = (kid: string): string => jwks(key(kid))
   const rows: ReadonlyArray<readonly [name: string, (text: string) => Behaviour]> = [
     ['in pieces', inPieces],
-    ['1 MiB, compressed', text => zipped(text.padEnd(MIB))],
-    ['as text', text => body(text, { headers: { 'content-type': 'text/plain; charset=latin1' } })],
-    ['with cookies', text => body(text, { headers: { 'set-cookie': 'hush=1; Path=/' } })]
+    ['1 MiB, compressed', text => zipped(text.padEnd(MIB))]
   ]
   for (const [name, behave] of rows) {
     server.behave = behave(jwk(name))
     t.equal(await look(name), name)
-  }
-  for (const { method, headers } of server.asked) {
-    t.equal(method, 'GET')
-    t.notMatch(Object.keys(headers).join(), /cookie|authorization|request-id|traceparent|referer/)
   }
 })
 

@@ -137,11 +137,6 @@ export const bytes = (text: string): Behaviour => response => {
   response.socket?.end(text)
 }
 
-/** Resets the connection instead of responding. */
-export const reset: Behaviour = response => {
-  response.socket?.resetAndDestroy()
-}
-
 /** Holds requests until `release`. They and all later requests are then handled by `then`. */
 export function hold (then: Behaviour): { readonly behave: Behaviour, release(): void } {
   const held: Array<() => void> = []
