@@ -151,18 +151,6 @@ t.test('without the table of keys the error states what to do', async t => {
   t.match(await useClient<Database>(service, { idempotency: false }).batch(write), {
     idempotencyKey: undefined
   })
-  t.match(await failure(useClient<Database>(service).batch(write, { idempotency: false })), {
-    code: 'unique_violation',
-    op: 'stock',
-    index: 0,
-    constraint: 'stock_pkey',
-    sqlstate: '23505',
-    status: 409,
-    committed: false,
-    retryable: false,
-    attempts: 1,
-    path: ['values', 0]
-  })
 })
 
 t.test('transient errors are retried', async t => {
