@@ -59,8 +59,6 @@ const schema = `
   create trigger reset_all before insert on resetting for each row execute function reset_all();
   create table items (id int primary key, a int default 7, b text default 'b', c numeric,
     e jsonb, f text[]);
-  create table seeds (like items including all);
-  insert into seeds select n, -1, 'old' from generate_series(0, 9999, 3) as n;
   create table cart_items (cart_id int, sku text, qty int, price numeric(8, 2), data json,
     primary key (cart_id, sku));
   create table order_items (n int generated always as identity, order_id int, sku text, qty int,
@@ -292,38 +290,10 @@ const mixes: Readonly<Record<string, (i: number) => number>> = {
 
 t.test('the maximum number of rows of a few shapes is inserted however they are mixed', async t => {
   const defaults = { a: 7, b: 'b', c: null, e: null, f: null }
-  const rollback = { headers: { prefer: 'tx=rollback' } }
-  for (const [i, [mix, shapeOf]] of Object.entries(mixes).entries()) {
-    const values = Array.from({ length: 10_000 }, (_, id) => shapes[shapeOf(id)]?.(id)) as
-      ReadonlyArray<{ readonly id: number, readonly a?: number }>
+  for (const [mix, shapeOf] of Object.entries(mixes)) {
+    const values = Array.from({ length: 10_000 }, (_, id) => shapes[shapeOf(id)]?.(id))
     const insert = op.insert('i', 'items', values)
-    await sql`truncate items`
-    const plain = await service.post([insert], rollback)
-    t.strictSame(plain.body.data?.i, values.map(row => ({ ...defaults, ...row })), mix)
-    await sql`insert into items select * from seeds`
-    const isNew = ({ id }: { readonly id: number }): boolean => id % 3 > 0
-    // The action on a conflict does not depend on the mix: the two take turns.
-    if (i % 2 === 0) {
-      const nothing = { columns: ['id'], do: 'nothing' }
-      const kept = await service.post([{ ...insert, on_conflict: nothing }], rollback)
-      const added = values.filter(isNew).map(row => ({ ...defaults, ...row }))
-      t.strictSame(kept.body.data?.i, added, `${mix}, do nothing`)
-      continue
-    }
-    const saved = await service.post([{
-      ...insert,
-      on_conflict: { columns: ['id'], do: 'update', set: { a: { $excluded: 'a' } } },
-      returning: ['id', 'a', 'b', { fn: 'inserted' }]
-    }])
-    t.match(
-      saved.body.data?.i,
-      values.map(row => ({
-        id: row.id, a: row.a ?? 7, ...isNew(row) ? {} : { b: 'old' }, inserted: isNew(row)
-      })),
-      `${mix}, do update`
-    )
-    const [stored] = await sql`
-      select count(*)::int as n, count(*) filter (where b = 'old')::int as old from items`
-    t.same(stored, { n: 10_000, old: 3334 })
+    const { body } = await service.post([insert], { headers: { prefer: 'tx=rollback' } })
+    t.strictSame(body.data?.i, values.map(row => ({ ...defaults, ...row })), mix)
   }
 })
