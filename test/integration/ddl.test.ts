@@ -24,12 +24,6 @@ const schema = `
   insert into typed select i, i, i, '2026-11-01' from generate_series(1, 20) as i;
   create table swapped (id int primary key, name text);
   insert into swapped select i, 'row ' || i from generate_series(1, 20) as i;
-  create policy every on wide using (true);
-  create view seen as select id, name from wide;
-  create table told (id int, by text);
-  create function tell() returns trigger language plpgsql as $$ begin new.by := 'one'; return new;
-    end $$;
-  create trigger tell before insert on told for each row execute function tell();
   create table forget (id int);
   create function forget() returns trigger language plpgsql as $$ begin deallocate all; return new;
     end $$;
@@ -43,10 +37,6 @@ const changes: ReadonlyArray<readonly [name: string, work: readonly string[]]> =
     'alter table last add column more int',
     'alter table last drop column more'
   ]],
-  ['columns are renamed', [
-    'alter table wide rename column n to m',
-    'alter table wide rename column m to n'
-  ]],
   ['columns change their type', [
     'alter table typed alter column amount type text',
     'alter table typed alter column amount type numeric using amount::numeric',
@@ -57,33 +47,11 @@ const changes: ReadonlyArray<readonly [name: string, work: readonly string[]]> =
     'alter table typed alter column day type timestamptz',
     'alter table typed alter column day type date'
   ]],
-  ['indexes are created and dropped', [
-    'create index by_name on wide (name)',
-    'create index concurrently by_n on wide (n)',
-    'drop index by_name',
-    'drop index by_n'
-  ]],
   // Statements that are sent together are one transaction.
   ['a table is dropped and created again', [`
     drop table swapped;
     create table swapped (id bigint primary key, name varchar(20));
-    insert into swapped select i, 'row ' || i from generate_series(1, 20) as i`]],
-  ['views and functions are replaced', [
-    'create or replace view seen as select id, name, n from wide',
-    'drop view seen; create view seen as select id, name from wide',
-    'create or replace function tell() returns trigger language plpgsql as $$ begin new.by ' +
-    ":= 'two'; return new; end $$",
-    'create or replace function tell() returns trigger language plpgsql as $$ begin new.by ' +
-    ":= 'one'; return new; end $$"
-  ]],
-  ['statistics, storage and row level security change', [
-    'analyze wide',
-    'vacuum full typed',
-    'alter table wide set (fillfactor = 70)',
-    'alter table wide enable row level security',
-    'alter table wide disable row level security',
-    'cluster swapped using swapped_pkey'
-  ]]
+    insert into swapped select i, 'row ' || i from generate_series(1, 20) as i`]]
 ]
 
 const batch = (id: number): object[] => {
@@ -103,9 +71,7 @@ const batch = (id: number): object[] => {
       returning: ['id']
     }),
     op.select('swapped', 'swapped', { where: { id: { eq: '$wide.0.id' } } }),
-    op.select('seen', 'seen', { columns: ['name'], where: { id: { in: [row] } } }),
-    op.insert('told', 'told', [{ id: '$first.0.id' }], { returning: ['id'] }),
-    op.insert('last', 'last', [{ id }], { returning: ['id'] })
+    op.insert('last', 'last', [{ id: '$first.0.id' }], { returning: ['id'] })
   ]
 }
 
@@ -113,25 +79,23 @@ const batch = (id: number): object[] => {
 function fits (id: number, { data }: Answer['body']): boolean {
   const row = { id: 1 + id % 20, name: `row ${1 + id % 20}` }
   const {
-    all: [{ n, m, more, ...all }],
-    update: [{ n: _n, m: _m, more: _more, ...updated }],
+    all: [{ n, more, ...all }],
+    update: [{ n: _n, more: _more, ...updated }],
     ...rest
   } = data
-  return (n ?? m) === 0 && (more === undefined || more === 'x') && isDeepStrictEqual(all, row) &&
+  return n === 0 && (more === undefined || more === 'x') && isDeepStrictEqual(all, row) &&
     isDeepStrictEqual(updated, row) && isDeepStrictEqual(rest, {
     first: [{ id }],
     wide: [row],
     typed: [{ id: row.id }],
     set: [{ id: row.id }],
     swapped: [row],
-    seen: [{ name: row.name }],
-    told: [{ id }],
     last: [{ id }]
   })
 }
 
 async function assertRecorded (t: Test, sql: Sql, ids: readonly number[]): Promise<void> {
-  for (const table of ['first', 'last', 'told']) {
+  for (const table of ['first', 'last']) {
     const rows = await sql.unsafe(`select id from ${table} order by id`)
     t.same(
       rows.map(({ id }) => id as number),
@@ -210,7 +174,7 @@ t.test('functions and types are replaced while they are in use', async t => {
     env: { LOG_LEVEL: 'error' }
   })
   const { database: { sql } } = service
-  const [, types = []] = changes[2] ?? []
+  const [, types = []] = changes[1] ?? []
   const end = new AbortController()
   const wrong: string[] = []
   let right = 0
