@@ -3,7 +3,7 @@
  * It measures no time. If a number falls, write down the smaller one.
  */
 import { spawnSync } from 'node:child_process'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import * as op from '../support/operations.ts'
 import { useMeter } from '../support/cost.ts'
 import type { ServiceUnderTest } from '../support/service.ts'
@@ -204,20 +204,14 @@ function nameStatement ({ statement }: Prepared): string {
   return match?.slice(1).join(' ') ?? statement
 }
 
-async function usePrepared (
-  t: Test
-): Promise<{ readonly service: ServiceUnderTest, readonly before: readonly Prepared[] }> {
-  const { service } = await useMeter(t, schema)
-  // The query of readPrepared is itself prepared, from its second run on.
-  for (let run = 1; run < SETTLED; run++) await readPrepared(service)
-  return { service, before: await readPrepared(service) }
-}
-
 // Leads to statement texts that differ from those this process knows from the test above.
 const minimal = { headers: { prefer: 'return=minimal' } }
 
 t.test('statements are prepared when first sent and keep their plans after five runs', async t => {
-  const { service, before } = await usePrepared(t)
+  const { service } = await useMeter(t, schema)
+  // The query of readPrepared is itself prepared, from its second run on.
+  for (let run = 1; run < SETTLED; run++) await readPrepared(service)
+  const before = await readPrepared(service)
   const all = [
     'from stock', 'insert into customers', 'insert into order_items', 'insert into orders',
     'update orders'
@@ -251,52 +245,6 @@ t.test('statements are prepared when first sent and keep their plans after five 
     after10.map(held => ({ ...held, custom_plans: 5, generic_plans: 15 })),
     `15 of the 20 runs of each statement use generic plans: ${MEANT}`
   )
-})
-
-/**
- * Batches of the same shape with different data. `texts` is the number of distinct statements that
- * are prepared for them.
- */
-const shapes = [
-  {
-    // One for each number of rows.
-    name: 'rows of an insert',
-    texts: 4,
-    batches: [1, 2, 9, 500].map(length => [op.insert(
-      'a', 'invoice_lines',
-      Array.from({ length }, (_, i) => ({ number: 1, article: `${'a'.repeat(i)}`, qty: i }))
-    )])
-  },
-  {
-    // One for each number of rows, and that of the select.
-    name: 'references in the rows of an insert, and the statement they refer to',
-    texts: 13,
-    batches: Array.from({ length: 12 }, (_, rows) => [
-      op.select('a', 'invoices'),
-      op.insert('b', 'invoice_lines', Array.from({ length: rows + 1 }, () => ({
-        number: '$a.0.number', article: 'apple', qty: 1
-      })))
-    ])
-  },
-  {
-    name: 'lists of a filter',
-    texts: 1,
-    batches: [1, 2, 50].map(length => [op.select('a', 'invoices', {
-      where: { number: { in: Array.from({ length }, (_, i) => i) } }
-    })])
-  }
-] as const
-
-t.test('the shape of a batch decides what is prepared, not its data', async t => {
-  const { service } = await usePrepared(t)
-  await service.database.sql`insert into invoices values (1, 'for references')`
-  for (const { name, texts, batches } of shapes) {
-    const before = await readPrepared(service)
-    for (let run = 1; run <= SETTLED; run++) {
-      for (const batch of batches) t.equal((await service.post(batch, minimal)).status, 200)
-    }
-    t.equal((await readPrepared(service, before)).length, texts, `statements of ${name}: ${MEANT}`)
-  }
 })
 
 /** Heap bytes for parsing, planning and compiling one batch of a settled run. */
