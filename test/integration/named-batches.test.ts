@@ -344,10 +344,6 @@ const rowBatches = {
     copy({ sku: dollar('sku'), qty: dollar('qty'), note: dollar('note->a->0') }),
     op.select('first', 'stock', { columns: ['sku', 'qty'], where: { sku: { eq: '$l.0.sku' } } })
   ),
-  total: file(line, copy({ sku: dollar('sku'), qty: dollar('total') }, {
-    columns: ['sku', { fn: 'sum', column: 'qty', cast: 'int', as: 'total' }],
-    group_by: ['sku']
-  })),
   take: file(line, update({ set: { qty: { $inc: from('qty') } } })),
   take_total: file(line, update({ set: { qty: { $inc: from('total') } } }, join({ sku: 'sku' }, {
     columns: ['sku', { fn: 'sum', column: 'qty', cast: 'bigint', as: 'total' }],
@@ -435,9 +431,6 @@ t.test('rows of a parameter', { timeout: 120_000 }, async t => {
     ['copy', [apple, big], {
       l: [apple, { sku: 'fig', qty: 9, note: '$l.0.sku' }],
       first: left(['apple', 5])
-    }],
-    ['total', [apple, apple, big], {
-      l: [{ sku: 'apple', qty: 4, note: null }, { sku: 'fig', qty: 9, note: null }]
     }],
     ['take', [{ sku: 'apple', qty: -2 }, { sku: 'fig', qty: 1 }, { sku: 'no', qty: 1 }], {
       u: left(['apple', 3], ['fig', 1])
@@ -624,7 +617,6 @@ t.test('a parameter inside of a value fits its type beside others, or is refused
         ({ id, grid: '$params.x' })), { returning: ['grid'] })),
       list: find(1.23, '$params.x', list),
       found: find(1.5, ['$params.x']),
-      tags_of: insert({ tags: ['$s.0.curr', '$params.x'] }),
       price_of: insert({ price: { amount: '$params.x', curr: '$s.0.curr' } }),
       grid_of: insert({ grid: ['$params.x', ['$s.0.n', 4]] }, list),
       docs_of: insert({ docs: ['$params.x', '$s.0.n'] }),
@@ -642,7 +634,6 @@ t.test('a parameter inside of a value fits its type beside others, or is refused
     ['many', [[1, 2], [3, 4]], { grid: [[1, 2], [3, 4]] }],
     ['found', { amount: 1.5, curr: 'EUR' }, { id: 1 }],
     ['list', [{ amount: 1.23, curr: 'EUR' }], { id: 1 }],
-    ['tags_of', 'b', { tags: ['EUR', 'b'] }],
     ['price_of', 1.5, { price: { amount: 1.5, curr: 'EUR' } }],
     ['grid_of', [1, 2], { grid: [[1, 2], [7, 4]] }],
     ['docs_of', { a: 1 }, { docs: [{ a: 1 }, 7] }],
@@ -661,7 +652,7 @@ t.test('a parameter inside of a value fits its type beside others, or is refused
     ['ints', [1, 2.5], ['values', 0, 'grid', 0, 1]],
     ...[{ amount: 1.234, curr: 'EUR' }, { amount: 1.23, currency: 'EUR' }]
       .map(price => ['list', [price]] as const),
-    ['tags_of', ['b']], ['price_of', 1.234], ['grid_of', [1, 2.5]], ['docs_of', [1]],
+    ['price_of', 1.234], ['grid_of', [1, 2.5]], ['docs_of', [1]],
     ['lists_of', [[1]]], ['in', [1]]
   ]
   for (const [name, x, path] of refused) {

@@ -230,17 +230,9 @@ t.test('a file that cannot be read is an issue', async t => {
 
 t.test('issues of values have the path of the value', async t => {
   const schema = object(
-    '{"x": {"type": "object", "additionalProperties": false}, "y": {"$ref": "#/$defs/a%20b"}, ' +
-    '"z": {"$ref": "#/properties/w/anyOf/0"}, "w": {"anyOf": [{"type": "array"}]}}',
-    ', "minProperties": 1, "$defs": {"a b": {"type": "array", "minItems": 2}}'
+    '{"x": {"type": "object", "additionalProperties": false}}', ', "minProperties": 1'
   )
   const parameters = readParameters(parseJson(Buffer.from(schema))) as Parameters
-  t.match([...parameters.known.values()], [
-    { isList: false },
-    { isList: true, minItems: 2 },
-    { isList: true, minItems: 0 },
-    { isList: false }
-  ])
   t.same([...parameters.check({ x: { y: 1 } })], [{ path: ['x', 'y'], message: '"y" is unknown.' }])
   t.same([...parameters.check({})], [{
     path: [],
