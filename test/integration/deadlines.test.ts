@@ -140,7 +140,7 @@ t.test('the time in which a slow body arrives counts against the request', async
   await slot.free()
 })
 
-t.test('a batch leaves the queue at QUEUE_TIMEOUT_MS or REQUEST_TIMEOUT_MS', async t => {
+t.test('a batch leaves the queue at QUEUE_TIMEOUT_MS', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1', QUEUE_TIMEOUT_MS: '300' } })
   // QUEUE_TIMEOUT_MS includes the time in which a connection is opened.
   await until(async () => await gauge(service, 'service_pool_connections_idle') === 1)
@@ -153,29 +153,6 @@ t.test('a batch leaves the queue at QUEUE_TIMEOUT_MS or REQUEST_TIMEOUT_MS', asy
   between(t, ms, 300, 4000, 'QUEUE_TIMEOUT_MS')
   await slot.free()
   t.equal((await first).status, 200)
-
-  // REQUEST_TIMEOUT_MS expires first: this request starts two seconds before the one that has the
-  // connection.
-  const other = await useService(t, {
-    schema,
-    env: {
-      POOL_SIZE: '1',
-      QUEUE_TIMEOUT_MS: '60000',
-      LOCK_TIMEOUT_MS: '60000',
-      REQUEST_TIMEOUT_MS: '6000'
-    }
-  })
-  const row = await holdRow(other.database)
-  const slow = await sendSlowly(other, [add()])
-  await until(() => slow.age() > 2000)
-  const running = other.post([touch])
-  await row.awaited()
-  await slow.finish(0)
-  t.match(await slow.response(), refused(504, 'deadline_exceeded'))
-  t.equal(await row.count(), 1, 'the other request still runs')
-  t.match(await running, refused(504, 'deadline_exceeded'))
-  await row.free()
-  t.equal(await entries(other.database), 0)
 })
 
 /** pool.test.ts has the connect_timeout of the URL. */
