@@ -3,13 +3,9 @@
  * connection sends a hostile request again and again. Both are measured in turns, because the speed
  * of a machine changes from minute to minute.
  */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Stage } from '../../scripts/dev/stage.ts'
 import { nameOf, writeBody, type Recipe } from '../support/hostile/bodies.ts'
-import { namedBatches, namedParts, writeParameters } from '../support/hostile/named.ts'
 import { parts } from '../support/hostile/parts.ts'
 import { findShare, isTooMuch, measureBody } from '../support/hostile/stages.ts'
 import { request } from '../support/network/wire.ts'
@@ -34,20 +30,9 @@ const batches: ReadonlyArray<readonly [name: string, operations: number]> = [
   ['in: a reference each', 1],
   ['a value of insert: objects of one reference', 1],
   ['conditions: eq of a path of 99 keys', 1],
-  ['conditions: exists', 100],
   ['set: $merge of references', 100],
-  ['columns: distinct counts', 1],
   ['reads of with', 1],
-  ['rows: 200 shapes', 1],
-  ['rows by key: every modifier', 1],
-  ['an operand of letters', 1],
-  ['unknown members', 1]
-]
-
-const parameters: ReadonlyArray<readonly [batch: string, name: string]> = [
-  ['unique', 'objects of a number'],
-  ['number', 'a number of digits'],
-  ['insert', 'rows of JSON in turns']
+  ['an operand of letters', 1]
 ]
 
 interface Case {
@@ -94,10 +79,7 @@ async function runFairness (
 ): Promise<readonly Figure[]> {
   const { ms, cases } = forms[long ? 'long' : 'short']
   const server = await useServer(stage, { schema, settings: { fsync: 'off' } })
-  const service = await useRestartableService(stage, {
-    DATABASE_URL: server.loginUrl,
-    BATCHES_DIR: await useBatchFolder(stage)
-  })
+  const service = await useRestartableService(stage, { DATABASE_URL: server.loginUrl })
   await service.ready()
   await measure(service, undefined, ms)
   const chosen = createCases().slice(0, cases)
@@ -120,31 +102,20 @@ async function runFairness (
 }
 
 function createCases (): readonly Case[] {
-  const encodeRequest = (path: string, body: string): Buffer => Buffer.from(request(
-    'POST', path, { authorization: bearer(), 'content-type': 'application/json' }, body
+  const encodeRequest = (body: string): Buffer => Buffer.from(request(
+    'POST', '/', { authorization: bearer(), 'content-type': 'application/json' }, body
   ))
-  const find = <Item extends { readonly name: string }>(
-    list: readonly Item[],
-    name: string
-  ): Item => {
-    const found = list.find(item => item.name === name)
-    if (found === undefined) throw new Error(`there is no part "${name}"`)
-    return found
-  }
   const small = '[{"id":"p","op":"select","table":"t","where":{"id":{"eq":1}}}]'
   const reads = Array.from({ length: 18 }, (_, i) => `{"id":"l${i}","op":"select","table":"large"}`)
   return [
-    { name: 'a small batch', request: encodeRequest('/', small) },
+    { name: 'a small batch', request: encodeRequest(small) },
     ...batches.map(([name, operations]): Case => {
-      const recipe = { parts: [find(parts, name)], operations }
-      return { name: nameOf(recipe), request: encodeRequest('/', writeAllowed(recipe)) }
+      const part = parts.find(part => part.name === name)
+      if (part === undefined) throw new Error(`there is no part "${name}"`)
+      const recipe = { parts: [part], operations }
+      return { name: nameOf(recipe), request: encodeRequest(writeAllowed(recipe)) }
     }),
-    ...parameters.map(([batch, name]): Case => {
-      const part = find(namedParts.filter(part => part.batch === batch), name)
-      const body = writeParameters(part, 1_000_000)
-      return { name: `${batch}: ${name}`, request: encodeRequest(`/batches/${batch}`, body) }
-    }),
-    { name: 'reads of 1.8 GB', request: encodeRequest('/', `[${reads.join()}]`) }
+    { name: 'reads of 1.8 GB', request: encodeRequest(`[${reads.join()}]`) }
   ]
 }
 
@@ -210,14 +181,4 @@ function orderRequest (): Buffer {
     ]),
     { id: 'found', op: 'select', table: 'orders', where: { id: { eq: '$order.0.id' } } }
   ])
-}
-
-/** Writes the files of the named batches and returns their folder. */
-async function useBatchFolder (stage: Stage): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'oneflight-batches-'))
-  stage.teardown(() => rm(folder, { recursive: true }))
-  for (const [name, content] of Object.entries(namedBatches)) {
-    await writeFile(join(folder, `${name}.json`), JSON.stringify(content))
-  }
-  return folder
 }

@@ -5,7 +5,7 @@ import { writeOperation, type Frame, type Members } from './draft.ts'
 import type { Part } from './part.ts'
 
 /** The default limits of the service. */
-export const MAX_BODY_BYTES = 1_048_576
+const MAX_BODY_BYTES = 1_048_576
 const MAX_OPS = 100
 
 /** Operations to which parts refer; `p` and `q` come before the others, `z` after them. */

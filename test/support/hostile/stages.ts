@@ -4,8 +4,6 @@
  */
 import { readConfig } from '../../../src/config/config.ts'
 import { Failure } from '../../../src/errors/catalogue.ts'
-import { planNamed, readParameters, type NamedBatch } from '../../../src/named/named-batch.ts'
-import { readNamedBatch } from '../../../src/named/read-files.ts'
 import { BatchPlanner, type PlannedBatch } from '../../../src/plan/plan-batch.ts'
 import { batchLimits, readBatch } from '../../../src/plan/check/read-batch.ts'
 import { MessageWriter } from '../../../src/postgres/messages.ts'
@@ -13,7 +11,6 @@ import { PreparedStatements } from '../../../src/postgres/prepared-statements.ts
 import { Compiler } from '../../../src/sql/compiler.ts'
 import type { Statement } from '../../../src/sql/statement/statement.ts'
 import { batchSettings } from '../../../src/transaction/run-batch.ts'
-import { namedBatches } from './named.ts'
 
 export interface Measured {
   /**
@@ -88,21 +85,6 @@ export function measureBody (body: string): Measured {
     const batch = clock.run(() => readBatch(bytes, limits))
     // A shape that recurs is known.
     return [1, 2].map(() => clock.run(() => planner.plan(batch)))
-  })
-}
-
-const files = new Map(Object.entries(namedBatches).map(([name, content]): [string, NamedBatch] => {
-  const read = readNamedBatch(`${name}.json`, Buffer.from(JSON.stringify(content)), limits)
-  if ('issues' in read) throw new Error(read.issues.join('\n'))
-  return [name, read.batch]
-}))
-
-export function measureParameters (name: string, body: string): Measured {
-  const bytes = Buffer.from(body)
-  return new StageClock().measure(clock => {
-    const values = clock.run(() => readParameters(bytes))
-    const batch = files.get(name) as NamedBatch
-    return [clock.run(() => planNamed(batch, values, bytes.length))]
   })
 }
 

@@ -17,9 +17,8 @@ import { Failure } from '../../../src/errors/catalogue.ts'
 import { seeded } from '../../experiments/scenario.ts'
 import { nameOf, writeBody, type Recipe } from '../../support/hostile/bodies.ts'
 import { writeOperation } from '../../support/hostile/draft.ts'
-import { namedParts, writeParameters } from '../../support/hostile/named.ts'
 import { partGroups, parts } from '../../support/hostile/parts.ts'
-import { measureBody, measureParameters, type Measured } from '../../support/hostile/stages.ts'
+import { measureBody, type Measured } from '../../support/hostile/stages.ts'
 import { propertyRuns } from '../../support/runs.ts'
 
 t.test('hostile bodies contain every word of the language', async t => {
@@ -80,10 +79,5 @@ t.test('the time for a body grows no faster than n log n', { timeout: 120_000 },
   ])
   for (const recipe of recipes) {
     checkGrowth(t, nameOf(recipe), bytes => measureBody(writeBody(recipe, 1, bytes)))
-  }
-  for (const batch of new Set(namedParts.map(({ batch }) => batch))) {
-    const part = choose(namedParts.filter(part => part.batch === batch))
-    checkGrowth(t, `${batch}: ${part.name}`, bytes =>
-      measureParameters(batch, writeParameters(part, bytes)))
   }
 })
