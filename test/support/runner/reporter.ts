@@ -6,58 +6,13 @@
  * tap calls it as a React component; it renders nothing. The raw TAP would show a file only when
  * all files before it have finished.
  */
-import type { ChildProcess } from 'node:child_process'
+import type { Base, Spawn, TAP } from 'tap'
 import { addKeptCoverage } from './coverage.ts'
 
 /** Assertions ("test points"), as tap counts them. */
 export interface Totals {
   readonly passed: number
   readonly failed: number
-}
-
-interface Counts {
-  readonly pass: number
-  readonly fail: number
-  readonly skip: number
-  readonly todo: number
-}
-
-/** The parts of tap's root test that are used here (`Base` of @tapjs/core). */
-interface Suite {
-  readonly counts: Counts
-  on(event: 'subtestAdd' | 'subtestStart' | 'subtestEnd', listen: (file: TestFile) => void): void
-  on(event: 'complete', listen: () => void): void
-}
-
-/** The parts of a test file's subtest that are used here (`Spawn` of @tapjs/core). */
-interface TestFile {
-  readonly name: string
-  command: string
-  args: readonly string[]
-  /** Milliseconds. */
-  readonly time: number
-  readonly counts: Counts
-  readonly options: { readonly exitCode?: number | null, readonly signal?: string | null }
-  readonly parser: {
-    on(event: 'line', listen: (line: string) => void): void
-    on(event: 'skip' | 'todo', listen: (test: Omitted) => void): void
-    on(event: 'complete', listen: (results: { readonly plan: FilePlan }) => void): void
-  }
-  passing(): boolean
-  on(event: 'process', listen: (process: ChildProcess) => void): void
-}
-
-/** A skipped or pending test; true: without a reason (`Result` of tap-parser). */
-interface Omitted {
-  readonly fullname: string
-  readonly skip: string | boolean
-  readonly todo: string | boolean
-}
-
-/** The plan of a file that may be skipped as a whole. */
-interface FilePlan {
-  readonly skipAll: boolean
-  readonly skipReason: string
 }
 
 interface Output {
@@ -72,27 +27,27 @@ const NOISE = /^\s*(ok \d|\d+\.\.\d|TAP version|# time=|# \{|$)/
 
 let attached = false
 
-export default function Reporter ({ test }: { readonly test: Suite }): null {
+export default function Reporter ({ test }: { readonly test: TAP }): null {
   if (!attached) attach(test)
   attached = true
   return null
 }
 
-function attach (suite: Suite): void {
+function attach (suite: TAP): void {
   // tap has just deleted the data of the run before.
   if (process.env['TEST_ADD_COVERAGE'] === 'on') addKeptCoverage(process.cwd())
-  const outputs = new Map<TestFile, Output>()
+  const outputs = new Map<Base, Output>()
   const omissions: string[] = []
   const failures: string[] = []
   let added = 0
   let finished = 0
   suite.on('subtestAdd', file => {
     added++
-    if (process.env['TAP_DISABLE_COVERAGE'] === '1') removeHooks(file)
+    if (process.env['TAP_DISABLE_COVERAGE'] === '1') removeHooks(file as Spawn)
   })
-  suite.on('subtestStart', file => outputs.set(file, watch(file)))
+  suite.on('subtestStart', file => outputs.set(file, watch(file as Spawn)))
   suite.on('subtestEnd', file => {
-    const output = outputs.get(file) ?? watch(file)
+    const output = outputs.get(file) ?? watch(file as Spawn)
     finished++
     omissions.push(...output.omissions)
     console.log(`[${finished}/${added}] ${describe(file)}`)
@@ -117,26 +72,26 @@ function attach (suite: Suite): void {
  * s of processor time in every process, since Node does not use its compile cache with them. tap
  * also adds them to NODE_OPTIONS when it spawns the process, so `env` restores the variable.
  */
-function removeHooks (file: TestFile): void {
+function removeHooks (file: Spawn): void {
   const args = file.args.filter(arg => !/^--(?:import=|enable-source-maps$)/.test(arg))
   file.args = [`NODE_OPTIONS=${process.env['NODE_OPTIONS'] ?? ''}`, file.command, ...args]
   file.command = 'env'
 }
 
-function watch (file: TestFile): Output {
+function watch (file: Spawn): Output {
   const { name, parser } = file
   const [lines, omissions]: [string[], string[]] = [[], []]
   const stderr: Buffer[] = []
-  const omit = ({ fullname, skip, todo }: Omitted): void => {
-    const reason = skip || todo
-    // Those that `--grep` leaves out do not count.
-    if (String(reason).startsWith('filter')) return
-    // Some names repeat the reason.
-    const test = fullname.replace(` (skipped: ${reason})`, '')
-    omissions.push(`${test}: ${reason === true ? 'no reason given' : reason}`)
+  for (const event of ['skip', 'todo'] as const) {
+    parser.on(event, ({ fullname, skip, todo }) => {
+      const reason = skip || todo
+      // Those that `--grep` leaves out do not count.
+      if (String(reason).startsWith('filter')) return
+      // Some names repeat the reason.
+      const test = fullname.replace(` (skipped: ${reason})`, '')
+      omissions.push(`${test}: ${reason === true ? 'no reason given' : reason}`)
+    })
   }
-  parser.on('skip', omit)
-  parser.on('todo', omit)
   parser.on('complete', ({ plan }) => {
     if (plan.skipAll) omissions.push(`${name}: ${plan.skipReason}`)
   })
@@ -151,7 +106,7 @@ function watch (file: TestFile): Output {
   }
 }
 
-function describe (file: TestFile): string {
+function describe (file: Base): string {
   const { pass, fail, skip, todo } = file.counts
   const counts = [`${pass} passed`]
   if (fail > 0) counts.push(`${fail} failed`)
@@ -161,7 +116,7 @@ function describe (file: TestFile): string {
   }`
 }
 
-function describeFailure (file: TestFile, failures: string): string {
+function describeFailure (file: Base, failures: string): string {
   const { exitCode, signal } = file.options
   const end = signal
     ? `stopped by ${signal}`
