@@ -174,7 +174,6 @@ export const promises: readonly Promised[] = [
     group: 'Transactions',
     text: 'Deadlocks and serialization failures are retried, then reported as retryable.',
     tests: [
-      ['experiments/conflicts'],
       ['integration/retry'],
       ['e2e/failover', 'conflicts with recovery']
     ]
@@ -276,8 +275,7 @@ export const promises: readonly Promised[] = [
     text: 'The responses to batches show no anomaly that their isolation level excludes, also ' +
       'while processes are killed and connections cut.',
     tests: [
-      ['experiments/list-append', 'histories checked in the manner of Elle'],
-      ['experiments/conflicts']
+      ['experiments/list-append', 'histories checked in the manner of Elle']
     ]
   },
   {

@@ -11,7 +11,6 @@ import { installedPackage } from '../../scripts/dev/binaries.ts'
 import { onStage } from '../../scripts/dev/stage.ts'
 import { figuresFile, readFigures, type ScenarioRun } from '../promises.ts'
 import { major, skip } from '../support/database/restartable-server.ts'
-import { conflicts } from './conflicts.ts'
 import { cuts } from './cuts.ts'
 import { fairness } from './fairness.ts'
 import { growth } from './growth/growth.ts'
@@ -33,7 +32,6 @@ const scenarios: readonly Scenario[] = [
   storm,
   cuts,
   overload,
-  conflicts,
   listAppend,
   pieces,
   fairness,

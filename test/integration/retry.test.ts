@@ -31,6 +31,7 @@ import { until } from '../support/until.ts'
 const schema = `
   create table hot (id int primary key, n int not null);
   insert into hot values (1, 0), (2, 0);
+  create view pause as select pg_sleep(0.002)::text as slept;
   ${moodySchema}
   create trigger moody before insert on moody for each row execute function moody();`
 
@@ -83,6 +84,29 @@ t.test('a deadlock that an extension reports is retried', async t => {
   t.ok(await isRetried())
 })
 
+t.test('batches that meet in opposite orders run again, and each is applied once', async t => {
+  await sql.unsafe(`alter database ${database.name} set deadlock_timeout = '10ms'`)
+  const service = await useThis(t, { env: { POOL_SIZE: '8' } })
+  await sql`update hot set n = 0`
+  const add = (id: number): object =>
+    update(`o${id}`, 'hot', { set: { n: { $inc: 1 } }, where: { id: { eq: id } } })
+  let committed = 0
+  await until(async () => {
+    const answers = await Promise.all(Array.from({ length: 8 }, (_, i) => service.post(
+      [add(1 + i % 2), { id: 'p', op: 'select', table: 'pause' }, add(2 - i % 2)],
+      { headers: { prefer: `isolation=${i < 4 ? 'read-committed' : 'serializable'}` } }
+    )))
+    const refused = answers.filter(({ status }) => status !== 200)
+    for (const { body } of refused) t.match(body.error, { retryable: true, committed: false })
+    committed += answers.length - refused.length
+    const { deadlock_detected: deadlocks = 0, serialization_failure: conflicts = 0, ...others } =
+      await retriesOf(service)
+    t.same(others, {}, 'no other retries')
+    return deadlocks > 0 && conflicts > 0
+  })
+  t.same([...await sql`select n from hot`], [{ n: committed }, { n: committed }])
+})
+
 t.test('deadlocks and serialization failures of a recovery conflict are not retried', async t => {
   type Row = readonly [code: string, routine: string | undefined, retried: boolean]
   const rows: readonly Row[] = [
@@ -114,6 +138,7 @@ t.test('deadlocks and serialization failures of a recovery conflict are not retr
 
 t.test('serialization failures are retried, with at most 15 attempts', async t => {
   retryAtOnce(t)
+  await resetTries()
   const { post } = await useThis(t)
   const insert = (code: string, times: number): object[] =>
     [{ id: 'a', op: 'insert', table: 'moody', values: [{ code, times }] }]
@@ -167,21 +192,6 @@ t.test('a failure that repeats on every connection is returned', async t => {
     at: 'session',
     error: { code: '57014' }
   })
-})
-
-t.test('a statement can have 65533 parameters', async t => {
-  const { pool, run } = useEngine(t, database.loginUrl)
-  const parameters: string[] = Array(65_533).fill('1')
-  const list = parameters.map((_, i) => `$${i + 1}`).join(',')
-  const text = `select count(*)::text from unnest(array[${list}])`
-  const operations = () => [{ text, parameters, prepare: false }]
-  t.match(
-    await executeBatch(pool, { ...plainBatch([]), count: 1, operations }, {
-      deadline: performance.now() + 5000
-    }),
-    { kind: 'committed', rows: [Buffer.from('65533')] }
-  )
-  t.equal((await run(["select 'next'"])).kind, 'committed')
 })
 
 t.test('failures are mapped to errors, operations and durations', async t => {
