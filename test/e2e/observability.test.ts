@@ -1,6 +1,6 @@
 /**
  * Tests Prometheus with the shipped configuration: every query of the dashboard has data under
- * load, no alert fires in normal operation, and each fault raises its alert.
+ * load, and no alert fires in normal operation. alerts.test.yml has when each alert fires.
  */
 import t, { type Test } from 'tap'
 import { startWork } from '../support/ledger.ts'
@@ -11,8 +11,7 @@ import {
   RATE_WINDOW,
   readDashboard,
   startPrometheus,
-  watchedSchema,
-  type PrometheusUnderTest
+  watchedSchema
 } from '../support/process/prometheus.ts'
 import { needs } from '../support/process/programs.ts'
 import { useService, type ServiceUnderTest } from '../support/service.ts'
@@ -22,16 +21,9 @@ const schema = watchedSchema(0.2)
 
 type Work = (service: ServiceUnderTest, i: number) => Promise<unknown>
 
-/** Repeats `work` from several clients until the returned function is called or `t` ends. */
-function startLoad (
-  t: Test,
-  clients: number,
-  service: ServiceUnderTest,
-  work: Work
-): () => Promise<unknown> {
-  const { stop } = startWork(clients, i => work(service, i))
-  t.teardown(stop)
-  return stop
+/** Repeats `work` from several clients until `t` ends. */
+function startLoad (t: Test, clients: number, service: ServiceUnderTest, work: Work): void {
+  t.teardown(startWork(clients, i => work(service, i)).stop)
 }
 
 const insert: Work = (service, i) =>
@@ -58,16 +50,6 @@ async function untilEmpty<T> (
   })
   t.pass(what)
 }
-
-const untilRaised = (
-  t: Test,
-  { firing }: PrometheusUnderTest,
-  names: readonly string[]
-): Promise<void> =>
-  untilEmpty(t, `raised: ${names.join(', ')}`, async () => {
-    const now = await firing()
-    return names.filter(name => !now.has(name))
-  })
 
 t.test(
   ...needs('all queries of the dashboard have data and no alert fires', {
@@ -123,61 +105,5 @@ t.test(
       'no restart'
     )
     t.same([...await live.firing()], [])
-  }
-)
-
-t.test(
-  ...needs('faults raise their alerts', { prometheus, 'blackbox exporter': blackbox }),
-  async t => {
-    const overloaded = await useService(t, {
-      schema,
-      batches: { wait: { operations: [{ id: 's', op: 'select', table: 'slow' }] } },
-      env: { POOL_SIZE: '1', QUEUE_SIZE: '1', ADHOC_BATCHES: 'off' }
-    })
-    const failing = await useService(t, { schema })
-    const stopped = await useService(t, { schema })
-    const unconnected = await useService(t, {
-      schema,
-      databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1')
-    })
-    const targets = [overloaded, failing, stopped, unconnected]
-    const live = await startPrometheus(t, targets, { hasty: true })
-    await failing.database.sql`insert into notes values (0)`
-    // Every other batch fails. Each batch of another client is retried once.
-    const loads = [
-      startLoad(t, 6, overloaded, ({ run }) => run('wait', {})),
-      startLoad(t, 1, failing, (service, i) => insert(service, i % 2 === 0 ? i : 0)),
-      startLoad(
-        t,
-        1,
-        failing,
-        (service, i) =>
-          service.post([{ id: 'm', op: 'insert', table: 'moody', values: [{ times: 2 * i + 1 }] }])
-      )
-    ]
-    await stopped.stop()
-
-    await untilRaised(t, live, [
-      'OneflightRefusing',
-      'OneflightPoolSaturated',
-      'OneflightBatchesFail',
-      'OneflightRetries',
-      'OneflightNotReady',
-      'OneflightInstanceDown'
-    ])
-    await untilEmpty(
-      t,
-      'OneflightDown does not fire while instances are up',
-      async () => [...await live.firing()].map(String).filter(name => name === 'OneflightDown')
-    )
-    const notReady = await live.query('ALERTS{alertname="OneflightNotReady", alertstate="firing"}')
-    t.ok(
-      notReady.some(({ metric }) => metric['instance'] === new URL(unconnected.adminUrl).host),
-      'the alert names the instance'
-    )
-
-    for (const stop of loads) await stop()
-    for (const service of [overloaded, failing, unconnected]) await service.stop()
-    await untilRaised(t, live, ['OneflightDown'])
   }
 )

@@ -120,11 +120,11 @@ export function readExposition (text: string): ReadonlyMap<string, Family> {
   return families
 }
 
-export interface Target {
+interface Target {
   readonly adminUrl: string
 }
 
-export interface PrometheusUnderTest {
+interface PrometheusUnderTest {
   readonly url: string
   /** Returns the current samples of an expression, each with its labels. */
   query(
@@ -140,14 +140,12 @@ export interface PrometheusUnderTest {
 export const RATE_WINDOW = '10s'
 
 /**
- * Starts Prometheus with prometheus.yml and alerts.yml. Only the targets and intervals differ, and
- * with `hasty` alerts fire without delay. The end of `t` stops it. Without the blackbox exporter
- * there is no readiness.
+ * Starts Prometheus with prometheus.yml and alerts.yml. Only the targets and intervals differ.
+ * The end of `t` stops it. Without the blackbox exporter there is no readiness.
  */
 export async function startPrometheus (
   t: Test,
-  targets: readonly Target[],
-  { hasty = false } = {}
+  targets: readonly Target[]
 ): Promise<PrometheusUnderTest> {
   const addresses = targets.map(({ adminUrl }) => new URL(adminUrl).host)
   const prober = blackbox === undefined ? undefined : await startBlackbox(t, blackbox)
@@ -168,10 +166,7 @@ export async function startPrometheus (
     )
   )
   const rules = await readFile(join(observability, 'alerts.yml'), 'utf8')
-  await writeFile(
-    join(directory, 'alerts.yml'),
-    hasty ? rules.replace(/^( +for:) .*$/gm, '$1 0s') : rules
-  )
+  await writeFile(join(directory, 'alerts.yml'), rules)
   const address = `127.0.0.1:${await freePort()}`
   const running = startProgram(t, prometheus as string, [
     `--config.file=${join(directory, 'prometheus.yml')}`,
