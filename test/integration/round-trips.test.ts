@@ -1,48 +1,18 @@
 /**
- * A proxy shows what the service sends: a batch on a connection that was just used in one write,
- * one that DDL makes stale again on a new connection, and the settings of all connections.
- * cost.test.ts counts the round trips of batches, words-on-the-wire.test.ts those of words.
+ * A proxy shows what the service sends on connections: a batch that DDL makes stale is sent again
+ * on a new one, and all start with the settings of batches. cost.test.ts counts the round trips of
+ * batches, words-on-the-wire.test.ts those of words, and experiments/protocol.test.ts those on a
+ * connection that was just used.
  */
-import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { startupSettings } from '../../src/sql/frame/session.ts'
+import { useDatabase } from '../support/database/database.ts'
 import { sessionDefaults, useEngine } from '../support/database/engine.ts'
-import {
-  holdUntilWritten,
-  isIdle,
-  readSentBatch,
-  untilAlone,
-  useProxy
-} from '../support/network/proxy.ts'
-import { useService } from '../support/service.ts'
+import { isIdle, useProxy } from '../support/network/proxy.ts'
+import { shopSchema } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
-const schema = readFileSync(new URL('../support/database/shop.sql', import.meta.url), 'utf8')
-
-const proxy = await useProxy(t, process.env['TEST_DATABASE_URL'] as string)
-const { post, database } = await useService(t, {
-  schema,
-  keys: true,
-  env: { POOL_SIZE: '1' },
-  databaseUrl: proxy.through
-})
-await untilAlone(proxy)
-holdUntilWritten(proxy)
-// The first batch that names a table reads the types of its columns.
-await post([{ id: 'a', op: 'select', table: 'stock' }])
-
-t.test('a connection that was just used takes one round trip', async t => {
-  // On a busy machine a batch may come too late.
-  await until(async () => {
-    await until(() => isIdle(proxy))
-    proxy.record()
-    await post([{ id: 'a', op: 'select', table: 'stock' }])
-    // The response does not wait for the statements after COMMIT.
-    await until(() => proxy.bursts.length > 1 && isIdle(proxy))
-    return readSentBatch(proxy).begin === undefined
-  })
-  t.equal(proxy.bursts.filter(({ from }) => from === 'client').length, 1)
-})
+const database = await useDatabase(t, { schema: shopSchema })
 
 t.test('a batch with a statement made stale by DDL is retried on a new connection', async t => {
   const proxy = await useProxy(t, database.loginUrl)

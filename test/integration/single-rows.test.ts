@@ -87,24 +87,6 @@ t.test('writes of one row return it as soon as it is there', async t => {
   }
 })
 
-t.test('a column that is read can have any name', async t => {
-  const { post } = await useService(t, { schema })
-  const { body } = await post([
-    op.insert('i', 'stock', [{ sku: 'new', place: 1, qty: 7 }], {
-      returning: [
-        { column: 'sku', as: '->' },
-        { column: 'place', as: 'row' },
-        { column: 'qty', as: 'json' }
-      ]
-    }),
-    op.select('s', 'stock', {
-      columns: ['note'],
-      where: { sku: { eq: '$i.->' }, place: { eq: '$i.row' }, qty: { eq: '$i.json' } }
-    })
-  ])
-  t.strictSame(body.data, { i: [{ '->': 'new', row: 1, json: 7 }], s: [{ note: 'x' }] })
-})
-
 t.test('a row that is missing is an error where it is read', async t => {
   const { post } = await useService(t, { schema })
   const skipped = op.insert('i', 'stock', [one], conflict({ where: { qty: { gt: 99 } } }))

@@ -55,8 +55,6 @@ function createTables (_: Word, n: number): string {
 const insert = (table: string, values: readonly object[], more: object = {}): object =>
   op.insert('i', table, values, more)
 const select = (table: string, more: object = {}): object => op.select('s', table, more)
-const rows = (count: number, row: (i: number) => object): readonly object[] =>
-  Array.from({ length: count }, (_, i) => row(i))
 
 const words: readonly Word[] = [
   ['arrays, enums and jsonb', ({ orders }, n) => [
@@ -67,56 +65,16 @@ const words: readonly Word[] = [
       where: { id: { eq: n } }
     })
   ]],
-  ['upsert', ({ items }, n) => [
-    insert(items, [{ order_id: -1, sku: 'apple', qty: n }, { order_id: n, sku: 'x', qty: 1 }], {
-      on_conflict: { columns: ['order_id', 'sku'], do: 'update' },
-      returning: ['sku', { fn: 'inserted' }]
-    }),
-    op.insert('set', items, [{ order_id: -1, sku: 'pear', qty: 1 }], {
-      on_conflict: {
-        columns: ['order_id', 'sku'],
-        do: 'update',
-        set: { qty: { $inc: n } },
-        where: { qty: { lt: { $excluded: 'qty' } } }
-      }
-    }),
-    op.insert('nothing', items, [{ order_id: -1, sku: 'pear' }], {
-      on_conflict: { columns: ['order_id', 'sku'], do: 'nothing' }
-    })
-  ]],
-  ['insert from a query', ({ orders, items }, n) => [
+  ['tables that are read by from', ({ orders, items }, n) => [
     insert(orders, [{ id: n }]),
     op.insert('copied', items, undefined, {
       from: { table: items, where: { order_id: { eq: -1 } }, order: [{ sku: 'asc' }] },
       columns: { order_id: '$i.0.id', sku: { $col: 'sku' }, qty: 7 }
-    })
-  ]],
-  ['update by key', ({ items }, n) => [
-    op.update('one', items, {
-      key: ['order_id', 'sku'],
-      values: [{ order_id: -1, sku: 'pear', qty: n }]
     }),
-    op.update('groups', items, {
-      key: ['order_id', 'sku'],
-      values: [
-        { order_id: -1, sku: 'pear', qty: { $inc: n } },
-        { order_id: '$one.0.order_id', sku: 'apple', qty: n }
-      ]
-    }),
-    op.update('many', items, {
-      key: ['order_id', 'sku'],
-      values: rows(50, i => ({ order_id: -2, sku: `${i}`, qty: n }))
-    })
-  ]],
-  ['joined update and delete', ({ orders, items }) => [
     op.update('u', orders, {
       from: { table: items, on: { id: 'order_id' }, where: { sku: { eq: 'apple' } } },
       set: { data: { of: 'apple' } },
       where: { id: { eq: { $from: 'order_id' } } }
-    }),
-    op.delete('d', items, {
-      from: { table: orders, on: { order_id: 'id' } },
-      where: { qty: { gt: 1000 } }
     })
   ]],
   ['call with a reference, beside a table', ({ orders, total, found }, n) => [

@@ -22,8 +22,6 @@ export const CLAIMS = '"role":'
 export interface Burst {
   readonly from: Side
   readonly bytes: Buffer
-  /** How long the client had received nothing when the burst began, in milliseconds. */
-  readonly quietMs: number
 }
 
 /** One connection through the proxy. */
@@ -102,11 +100,11 @@ export async function useProxy (t: Pick<Test, 'teardown'>, url: string): Promise
   const sockets = new Set<Socket>()
   let pending: Watch | undefined
   let bursts: Burst[] = []
-  const record = (from: Side, bytes: Buffer, { heardAt }: WatchedLink): void => {
+  const record = (from: Side, bytes: Buffer): void => {
     const last = bursts.at(-1)
     if (last?.from === from) {
       bursts[bursts.length - 1] = { ...last, bytes: Buffer.concat([last.bytes, bytes]) }
-    } else bursts.push({ from, bytes, quietMs: performance.now() - heardAt })
+    } else bursts.push({ from, bytes })
   }
   /** Forwards the bytes up to an injected fault, and triggers the fault. */
   const pass = (link: WatchedLink, side: Side, bytes: Buffer): void => {
@@ -130,8 +128,7 @@ export async function useProxy (t: Pick<Test, 'teardown'>, url: string): Promise
     if (bytes.length === 0) return
     link.held = link.held.subarray(bytes.length)
     link.sent = Buffer.alloc(0)
-    record('server', bytes, link)
-    link.heardAt = performance.now()
+    record('server', bytes)
     pass(link, 'server', bytes)
   }
   const listener = createServer({ noDelay: true }, client => {
@@ -145,14 +142,13 @@ export async function useProxy (t: Pick<Test, 'teardown'>, url: string): Promise
       server,
       sent: Buffer.alloc(0),
       held: Buffer.alloc(0),
-      heardAt: performance.now(),
       framers: { client: createFramer(1), server: createFramer() },
       lines: { client: createLine(server, () => proxy), server: createLine(client, () => proxy) },
       swallowed: false
     }
     links.add(link)
     client.on('data', bytes => {
-      record('client', bytes, link)
+      record('client', bytes)
       link.sent = Buffer.concat([link.sent, bytes])
       if (proxy.forward(link)) pass(link, 'client', bytes)
       deliver(link)
@@ -218,8 +214,6 @@ interface WatchedLink extends Link {
   readonly framers: Readonly<Record<Side, Framer>>
   /** From this side to the other side. */
   readonly lines: Readonly<Record<Side, Line>>
-  /** When bytes were last delivered to the client, as a time of performance.now(). */
-  heardAt: number
   /** Whether everything is dropped, in both directions. */
   swallowed: boolean
 }
@@ -414,38 +408,6 @@ const END = /(?:commit|rollback)(?: \/\*[^*]+\*\/)?\0$/
 
 /** On a connection that was quiet for longer, the service sends BEGIN and awaits its answer. */
 const MAX_QUIET_MS = 100
-
-/** What the service sent for one batch. */
-export interface SentBatch {
-  /** BEGIN, if it was sent first. */
-  readonly begin: Buffer | undefined
-  /** Everything else, until the end of the reset. */
-  readonly pipeline: Buffer
-  /** The end and the reset, which are sent again after an error. */
-  readonly endAgain: Buffer | undefined
-}
-
-/**
- * Reads the recorded bursts of one batch. Throws if it took more round trips than allowed: one on a
- * connection that was just used, else a second one for BEGIN, and after an error one for the end.
- */
-export function readSentBatch ({ bursts }: Pick<Proxy, 'bursts'>): SentBatch {
-  const sent = bursts.filter(({ from }) => from === 'client')
-  const failed = sent.length > 1 && messageTypes((sent.at(-1) as Burst).bytes).startsWith('S')
-  const endAgain = failed ? sent.pop()?.bytes : undefined
-  const [first, second, ...more] = sent
-  const texts = [first, second, ...more].map(burst => String(burst?.bytes))
-  if (first === undefined) throw new Error('nothing was sent')
-  if (more.length > 0) throw new Error(`more than two round trips: ${texts.join('\n')}`)
-  if (second === undefined) return { begin: undefined, pipeline: first.bytes, endAgain }
-  if (first.quietMs <= MAX_QUIET_MS) {
-    throw new Error(`two round trips after ${first.quietMs} ms: ${texts.join('\n')}`)
-  }
-  if (messageTypes(first.bytes) !== 'Q' || !first.bytes.includes('begin isolation level')) {
-    throw new Error(`not only BEGIN in the first round trip: ${texts[0]}`)
-  }
-  return { begin: first.bytes, pipeline: second.bytes, endAgain }
-}
 
 /** Waits until the next batch on any connection sends BEGIN first. */
 export async function untilQuiet (proxy: Proxy): Promise<void> {
