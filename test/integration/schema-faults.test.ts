@@ -182,14 +182,6 @@ t.test('named batches, uploads, streams and tools report a fault of the schema',
   })
 })
 
-t.test('the operation and its table are counted', async t => {
-  await post([twoRows('before_table')])
-  t.match(
-    (await ask(`${service.adminUrl}/metrics`)).text,
-    /^service_op_exceptions\{op="insert",table="public\.before_table"\} [1-9]/m
-  )
-})
-
 t.test('with ERROR_VERBOSITY=verbose the hint names the function', async t => {
   const verbose = await useService(t, {
     ...on(service.database), env: { ERROR_VERBOSITY: 'verbose' }

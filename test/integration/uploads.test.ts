@@ -315,17 +315,6 @@ t.test('a batch that cannot take an upload says why', async t => {
   t.match(await upload('load', '{}', latin), { status: 415 })
 })
 
-t.test('an error of the database is that of a JSON request', async t => {
-  t.match((await upload('load', [{ id: 1, sensor: 'a' }, { id: 1, sensor: 'b' }])).body.error, {
-    code: 'unique_violation', constraint: 'readings_pkey'
-  })
-  const nested = [{ id: 1, tags: ['a'] }, { id: 2, tags: ['b'] }]
-  t.match(await upload('load', nested), { status: 200 })
-  t.strictSame(await sql`select tags from readings order by id`.then(rows => [...rows]), [
-    { tags: ['a'] }, { tags: ['b'] }
-  ])
-})
-
 t.test('a repeated key returns the response', async t => {
   const key = { 'idempotency-key': 'upload' }
   const first = await upload('from?source=a', '{"id":1}', key)
