@@ -1,5 +1,6 @@
-/** Tests the parts of `npm run dev`: server account, directories and programs. */
-import { chmod, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+/** Tests the parts of `npm run dev`: server account, directories, programs and port. */
+import { chmod, mkdir, mkdtemp, readFile, readlink, rm, stat, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -12,6 +13,7 @@ import {
 } from '../../../../scripts/dev/account.ts'
 import { runnableBinaries } from '../../../../scripts/dev/binaries.ts'
 import { reachableDataDirectory } from '../../../../scripts/dev/datadir.ts'
+import { accepts, freePort, preferPort } from '../../../../scripts/dev/port.ts'
 
 const account = serverAccount()
 
@@ -22,8 +24,14 @@ async function makeDirectory (t: Test): Promise<string> {
   return directory
 }
 
-/** Writes a PostgreSQL package whose programs are not executable. */
-async function fakePackage (base: string): Promise<{ native: string, version: string }> {
+/**
+ * Writes a PostgreSQL package whose programs are one-line scripts. With mode 0600 they are not
+ * executable.
+ */
+async function fakePackage (
+  base: string,
+  { mode = 0o755, script = 'exit 0', links = true } = {}
+): Promise<{ native: string, version: string }> {
   const native = join(base, 'native')
   for (const directory of ['bin', 'lib', 'share/postgresql/timezonesets']) {
     await mkdir(join(native, directory), { recursive: true })
@@ -35,7 +43,13 @@ async function fakePackage (base: string): Promise<{ native: string, version: st
   ]
   for (const file of files) await writeFile(join(native, file), '')
   for (const program of ['initdb', 'postgres']) {
-    await writeFile(join(native, 'bin', program), '#!/bin/sh\nexit 0\n', { mode: 0o600 })
+    await writeFile(join(native, 'bin', program), `#!/bin/sh\n${script}\n`, { mode })
+  }
+  if (links) {
+    await writeFile(
+      join(native, 'pg-symlinks.json'),
+      '[{"source":"native/lib/libpq.so.5.18","target":"native/lib/libpq.so.5"}]'
+    )
   }
   return { native, version: '18.0.0-test' }
 }
@@ -90,9 +104,30 @@ t.test('directories that the server cannot use are skipped', async t => {
   )
 })
 
+t.test('runnable programs are used in place, with their links restored', async t => {
+  const base = await makeDirectory(t)
+  const installed = await fakePackage(base)
+  t.equal(await runnableBinaries(installed, account, base), installed.native)
+  t.equal(await readlink(join(installed.native, 'lib', 'libpq.so.5')), 'libpq.so.5.18')
+  t.equal(
+    await runnableBinaries(installed, account, base),
+    installed.native,
+    'existing links are accepted'
+  )
+  await writeFile(
+    join(installed.native, 'pg-symlinks.json'),
+    '[{"source":"native/lib/a","target":"native/nowhere/a"}]'
+  )
+  t.equal(
+    await runnableBinaries(installed, account, base),
+    installed.native,
+    'links that cannot be created are ignored'
+  )
+})
+
 t.test('other programs are copied once, and again if the copy is damaged', async t => {
   const base = await makeDirectory(t)
-  const installed = await fakePackage(join(base, 'package'))
+  const installed = await fakePackage(join(base, 'package'), { mode: 0o600 })
   const [copy, same] = await Promise.all([
     runnableBinaries(installed, account, base),
     runnableBinaries(installed, account, base)
@@ -108,4 +143,35 @@ t.test('other programs are copied once, and again if the copy is damaged', async
   await chmod(copy, 0o777)
   await runnableBinaries(installed, account, base)
   t.equal((await stat(copy)).mode & 0o022, 0, 'a copy that others can write is replaced')
+})
+
+t.test('the error for programs that do not run suggests TEST_DATABASE_URL', async t => {
+  const base = await makeDirectory(t)
+  const installed = await fakePackage(base, { script: 'exit 127', links: false })
+  await t.rejects(runnableBinaries(installed, account, base), {
+    message: /does not run on this system.*TEST_DATABASE_URL/
+  })
+})
+
+t.test('freePort skips a port in use', async t => {
+  const { random } = Math
+  t.teardown(() => {
+    Math.random = random
+  })
+  const first = random()
+  Math.random = () => first
+  const taken = await freePort()
+  t.notOk(await accepts(taken))
+  t.equal(await preferPort(taken), taken)
+  t.ok(taken >= 12_000 && taken < 30_000, 'below the ephemeral ports')
+  const server = createServer()
+  t.teardown(() => server.close())
+  await new Promise<void>(resolve => server.listen(taken, '127.0.0.1', resolve))
+  t.ok(await accepts(taken))
+  const numbers = [first, (first + 0.5) % 1]
+  Math.random = () => numbers.shift() ?? random()
+  t.not(await preferPort(taken), taken)
+  t.same(numbers, [], 'the second port is used')
+  Math.random = () => first
+  await t.rejects(freePort(), { code: 'EADDRINUSE' }, 'no port is free')
 })
