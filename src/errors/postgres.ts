@@ -120,7 +120,13 @@ export interface ErrorPlace {
 export function fromDatabase (reported: DatabaseError, place: ErrorPlace): Failure {
   const error = fromCitus(reported)
   const details = describe(error, place)
-  if (isUnavailable(error)) return failure('database_unavailable', undefined, details)
+  if (isUnavailable(error)) {
+    // Which of its resources is exhausted, for the log.
+    return withReason(
+      failure('database_unavailable', undefined, details),
+      withHint(withoutValues(error), error)
+    )
+  }
   if (isSchemaFault(error)) return describeFault(error, details)
   return new Failure({
     type: 'execution_error',
@@ -137,8 +143,12 @@ function describeFault (error: DatabaseError, details: FailureDetails): Failure 
   const reason = [findFunction(error), problem].filter(part => part !== undefined).join(': ')
   return withReason(
     failure('schema_fault', message, { ...details, retryable: false }),
-    error.hint === undefined ? reason : `${reason}. ${error.hint}`
+    withHint(reason, error)
   )
+}
+
+function withHint (reason: string, { hint }: DatabaseError): string {
+  return hint === undefined ? reason : `${reason}. ${hint}`
 }
 
 /** The server cannot be used: connection lost, shutting down, out of connections or resources. */

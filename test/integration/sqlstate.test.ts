@@ -97,8 +97,10 @@ for (const [verbosity, more] of verbosities) {
         const { request_id: requestId, message, ...error } = body.error
         const want = envelope(row, position) as { body: { error: Record<string, unknown> } }
         const { message: wanted = message, ...rest } = want.body.error
+        const isReason = verbosity === 'verbose' && unavailable.includes(row[0])
+        const hint = isReason ? { hint: `raised ${row[0]}. a hint` } : {}
         t.strictSame({ status, retryAfter: headers.get('retry-after'), body: { ...body, error } }, {
-          ...want, body: { ...want.body, error: { ...rest, ...more, sqlstate: row[0] } }
+          ...want, body: { ...want.body, error: { ...rest, ...more, ...hint, sqlstate: row[0] } }
         }, `${table} ${row[0]}`)
         t.equal(message, wanted)
         t.type(requestId, 'string')
