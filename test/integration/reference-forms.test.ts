@@ -388,6 +388,20 @@ t.test('an empty list never makes a condition match more rows', async t => {
   }
 })
 
+t.test('a row of an operation that returns no columns is NULL', async t => {
+  for (const more of [{}, { answer: 'count' }]) {
+    const none = op.insert('z', 'dst', [{ n: 1 }], { returning: [], ...more })
+    const values = [{ jb: '$z.0', doc: ['$z'] }]
+    const { body, text } = await service.post(
+      [none, op.insert('o', 'dst', values, { returning: ['jb', 'doc'] })],
+      { headers: { prefer: 'tx=rollback' } }
+    )
+    t.same(body.data?.o, [{ jb: null, doc: [null] }], text)
+    const read = await service.post([none, op.insert('o', 'dst', [{ n: '$z.0.n' }])])
+    t.equal(read.body.error?.code, 'reference_column_missing')
+  }
+})
+
 t.test('the number of references to a list is limited by its length', async t => {
   const service = await useService(t, {
     schema: `
