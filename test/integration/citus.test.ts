@@ -29,7 +29,7 @@ t.test('what Citus would accept and not keep is refused', async t => {
     op.insert('i', 'customers', [{ id: 1, name: 'x' }], {
       on_conflict: { columns: ['tenant', 'id'], do: 'update', set, ...more }
     })
-  const rows = [{ tenant: 'acme', id: 1, tags: { $append: ['x'] } }]
+  const rows = [1, 2].map(id => ({ tenant: 'acme', id, tags: { $append: ['x'] } }))
   for (const batch of [
     [set({ tags: { $append: ['x'] } })],
     [{ ...set({ id: 5 }), values: [1, 2].map(id => ({ tenant: 'acme', id, name: 'x' })) }],

@@ -15,7 +15,8 @@ import {
   requestConstant
 } from '../../fragment/fragment.ts'
 import { flattenConditions } from '../../plan/filter.ts'
-import type { Assignment, Condition, Exists, InsertNode, PlanNode } from '../../plan/nodes.ts'
+import { assignmentsOf } from '../../plan/find-value.ts'
+import type { Condition, Exists, InsertNode, PlanNode } from '../../plan/nodes.ts'
 import { isAllColumns, isMarked } from '../../plan/output.ts'
 import type { Plan } from '../../plan/plan.ts'
 import { changesKey } from '../../plan/separate.ts'
@@ -121,20 +122,6 @@ const INLINED = 'Citus would read no rows of distributed tables in this function
 
 function isExists ({ kind }: Condition | Exists): boolean {
   return kind === 'exists'
-}
-
-/** The computed values that an operation assigns to columns of distributed rows. */
-function assignmentsOf (node: PlanNode): readonly Assignment[] {
-  switch (node.kind) {
-    case 'update':
-      return node.set
-    case 'bulk_update':
-      return node.groups.flatMap(({ computed }) => computed)
-    case 'insert':
-      return node.conflict?.update?.set ?? []
-    default:
-      return []
-  }
 }
 
 /** Whether the function `f` in the language `l` may become a part of the statement. */
