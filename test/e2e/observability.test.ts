@@ -1,6 +1,7 @@
 /**
  * Tests Prometheus with the shipped configuration: every query of the dashboard has data under
- * load, and no alert fires in normal operation. alerts.test.yml has when each alert fires.
+ * load, no alert fires in normal operation, and a probe finds an instance without a database.
+ * alerts.test.yml has when each alert fires.
  */
 import t, { type Test } from 'tap'
 import { startWork } from '../support/ledger.ts'
@@ -105,5 +106,28 @@ t.test(
       'no restart'
     )
     t.same([...await live.firing()], [])
+  }
+)
+
+t.test(
+  ...needs('an instance that is up but not ready is named', {
+    prometheus,
+    'blackbox exporter': blackbox
+  }),
+  async t => {
+    const service = await useService(t, {
+      databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1')
+    })
+    const live = await startPrometheus(t, [service])
+    const instance = new URL(service.adminUrl).host
+    const found = async (): Promise<readonly string[]> => {
+      const [up, ready] = await Promise.all([
+        live.query('up{job="oneflight"} == 1'),
+        live.query('probe_success{job="oneflight-ready"} == 0')
+      ])
+      return [...up, ...ready].map(({ metric }) => metric['instance'] as string)
+    }
+    await until(async () => (await found()).length === 2)
+    t.same(await found(), [instance, instance])
   }
 )
