@@ -6,6 +6,7 @@ import type { Batch } from '../../../schemas/batch.ts'
 import { parseJson, type Json, type JsonObject } from '../../../src/json/parse.ts'
 import { readParameters, type Parameters } from '../../../src/named/parameters.ts'
 import { PlanCache, RequestPlanner } from '../../../src/named/request-planner.ts'
+import { growthOf } from '../../support/growth.ts'
 
 const rows = { type: 'array', items: { type: 'object', properties: { a: true, b: true } } }
 const parameters = readParameters({
@@ -131,6 +132,22 @@ t.test('more rows than an operation may have are an issue', async t => {
     { path: ['inserted'], message: '"inserted" has 5 rows; at most 4 are allowed.' },
     { path: ['read'], message: '"read" has 5 rows; at most 4 are allowed.' }
   ])
+})
+
+t.test('the time of a plan grows in proportion to the rows', async t => {
+  const many = new RequestPlanner({ name: 'g', operations }, { ...limits, maxRows: 10_000 }, known)
+  const kinds: ReadonlyArray<(i: number) => string> = [
+    i => `{"a":${i},"b":1.10}`,
+    i => i % 2 === 0 ? '{"a":[1]}' : '{"b":{"k":1}}'
+  ]
+  for (const [kind, row] of kinds.entries()) {
+    const growth = growthOf(2000, size => {
+      const text = `[${Array.from({ length: size }, (_, i) => row(i)).join()}]`
+      const rows = parseJson(Buffer.from(text)) as Json
+      return () => many.plan([rows, rows, 5, rows])
+    })
+    t.ok(growth < 12, `rows ${kind}: ${growth.toFixed(1)}`)
+  }
 })
 
 t.test('a plan for rows of very many columns is not kept', async t => {
