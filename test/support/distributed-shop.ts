@@ -132,6 +132,23 @@ const CASES: readonly Case[] = [
     ]
   },
   {
+    name: 'values with arrays, objects and nulls',
+    batch: [
+      op.insert('c', 'customers', [
+        { id: 3, name: 'A', tags: ['x', 'y'], data: { a: [1, { b: null }] } },
+        { id: 4, name: 'B', data: null }
+      ], { returning: ['id', 'tags', 'data'] }),
+      op.update('u', 'customers', {
+        set: { tags: ['z'], data: { c: 1 } },
+        where: { ...ofAcme, id: { eq: 3 } },
+        returning: ['tags', 'data']
+      }),
+      op.select('s', 'customers', {
+        columns: ['id', 'data->c'], where: { ...ofAcme, 'data->c': { eq: 1 } }
+      })
+    ]
+  },
+  {
     name: 'rows of several shards, in their order',
     batch: [
       insertMany,
@@ -147,6 +164,17 @@ const CASES: readonly Case[] = [
       }),
       { id: 'd', op: 'delete', table: 'events', where: { id: { eq: 101 } } },
       op.select('s', 'events', { columns: ['id', 'note', 'at'], order: [{ id: 'asc' }], limit: 30 })
+    ]
+  },
+  {
+    name: 'groups of all shards',
+    batch: [
+      op.select('s', 'events', {
+        columns: [{ fn: 'count', as: 'n' }, { fn: 'max', column: 'id', as: 'last' }]
+      }),
+      op.select('g', 'events', {
+        columns: ['note', { fn: 'count' }], group_by: ['note'], order: [{ note: 'asc' }]
+      })
     ]
   },
   {
@@ -304,6 +332,34 @@ const CASES: readonly Case[] = [
           on: { tenant: 'tenant', sku: 'sku' },
           where: { ...ofAcme, sku: { eq: 'pear' } }
         }
+      })
+    ]
+  },
+  {
+    name: 'lists of references in conditions of changes and on groups',
+    batch: [
+      op.insert('i', 'events', rows(['l1', 'l2', 'l3', 'l1', 'l2', 'l3']).map((row, n) => ({
+        ...row,
+        id: 500 + n
+      }))),
+      op.select('s', 'events', {
+        columns: ['id', 'note', { column: 'tenant', as: 'owner' }],
+        where: { id: { in: [501, 504] } },
+        order: [{ id: 'asc' }]
+      }),
+      op.delete('d', 'events', {
+        where: { note: { in: '$s.*.note' }, id: { gte: 500 } }, answer: 'count'
+      }),
+      op.update('u', 'events', {
+        set: { note: 'kept' },
+        where: { id: { gte: 500, nin: [500, '$s.0.id'] }, tenant: { neq: { all: '$s.*.owner' } } },
+        answer: 'count'
+      }),
+      op.select('g', 'events', {
+        columns: ['note', { fn: 'max', column: 'id', as: 'last' }],
+        where: { id: { gte: 500 } },
+        group_by: ['note'],
+        having: { last: { in: [505, '$s.0.id'] } }
       })
     ]
   }
