@@ -18,6 +18,7 @@ import { holdRow } from '../support/database/hold.ts'
 import { moodySchema } from '../support/database/triggers.ts'
 import { useProxy } from '../support/network/proxy.ts'
 import {
+  gauge,
   retriesOf,
   retryAtOnce,
   useService,
@@ -86,7 +87,7 @@ t.test('a deadlock that an extension reports is retried', async t => {
 
 t.test('batches that meet in opposite orders run again, and each is applied once', async t => {
   await sql.unsafe(`alter database ${database.name} set deadlock_timeout = '10ms'`)
-  const service = await useThis(t, { env: { POOL_SIZE: '8' } })
+  const service = await useThis(t, { env: { POOL_SIZE: '8', QUEUE_TIMEOUT_MS: '30000' } })
   await sql`update hot set n = 0`
   const add = (id: number): object =>
     update(`o${id}`, 'hot', { set: { n: { $inc: 1 } }, where: { id: { eq: id } } })
@@ -97,7 +98,11 @@ t.test('batches that meet in opposite orders run again, and each is applied once
       { headers: { prefer: `isolation=${i < 4 ? 'read-committed' : 'serializable'}` } }
     )))
     const refused = answers.filter(({ status }) => status !== 200)
-    for (const { body } of refused) t.match(body.error, { retryable: true, committed: false })
+    for (const { body } of refused) {
+      t.match(body.error, {
+        code: /^(deadlock_detected|serialization_failure)$/, retryable: true, committed: false
+      })
+    }
     committed += answers.length - refused.length
     const { deadlock_detected: deadlocks = 0, serialization_failure: conflicts = 0, ...others } =
       await retriesOf(service)
@@ -105,6 +110,8 @@ t.test('batches that meet in opposite orders run again, and each is applied once
     return deadlocks > 0 && conflicts > 0
   })
   t.same([...await sql`select n from hot`], [{ n: committed }, { n: committed }])
+  const counted = await gauge(service, 'service_txn_count{role="oneflight_user",outcome="ok"}')
+  t.equal(counted, committed, 'a batch is counted once')
 })
 
 t.test('deadlocks and serialization failures of a recovery conflict are not retried', async t => {
