@@ -9,6 +9,7 @@ import { PassThrough, Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { runCommand } from '../../src/cli/main.ts'
+import { useDatabase } from '../support/database/database.ts'
 import * as op from '../support/operations.ts'
 import { oneflight, runInside, type Ended } from '../support/process/cli.ts'
 import { token, useService, type ServiceUnderTest } from '../support/service.ts'
@@ -298,6 +299,7 @@ t.test('an invalid command line: exit code 2, one line, nothing is sent', async 
       /^invalid --isolation "none" \(expected read-committed, repeatable-read or serializable\)$/
     ],
     [['run', '--url', 'ftp://127.0.0.1', '-'], /^invalid --url "ftp:\/\/127\.0\.0\.1" \(expected an /],
+    [['run', '--url', '127.0.0.1:4000', '-'], /^invalid --url "127/],
     [['run', '--url', 'http://u:p@127.0.0.1', '-'], /^--url must not contain a user or password/],
     [
       ['run', '--token', 'a\nb', '-'],
@@ -312,6 +314,7 @@ t.test('an invalid command line: exit code 2, one line, nothing is sent', async 
     [['run', directory], /EISDIR/],
     [['run', join(directory, 'a\u001bb')], /a\\u001bb: ENOENT/],
     [['types'], /^expected one folder, or --database$/],
+    [['types', 'a', 'b'], /^expected one folder, or --database$/],
     [['types', 'none'], /^none: ENOENT/],
     [['check'], /^expected a file, or - for standard input$/],
     ...['0', '-1', 'x', '86401', '1e3', '9'.repeat(400)].map((seconds): [string[], RegExp] => [
@@ -388,7 +391,13 @@ t.test('help and version are printed', async t => {
   )
 })
 
-t.test('start names what is missing', async t => {
+t.test('start and migrate are those of npm', async t => {
+  const { url, loginUrl, sql } = await useDatabase(t)
+  t.match(
+    await oneflight(['migrate'], { env: { DATABASE_URL: loginUrl, MIGRATE_DATABASE_URL: url } }),
+    { code: 0, out: /^oneflight: schema oneflight is ready/, err: '' }
+  )
+  t.same(await sql`select from oneflight.idempotency_keys`, [])
   t.match(await oneflight(['start']), {
     code: 1,
     out: '',
