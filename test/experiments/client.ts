@@ -9,7 +9,6 @@ import { request } from '../support/network/wire.ts'
 
 export interface TimedResponse {
   readonly status: number
-  readonly text: string
   /** Whether the service closes the connection. */
   readonly closes: boolean
   readonly ms: number
@@ -25,12 +24,8 @@ export interface Connection {
 }
 
 /** Encodes a request, so it can be sent any number of times. */
-export function encodeBatch (
-  authorization: string,
-  batch: readonly object[],
-  headers: Readonly<Record<string, string>> = {}
-): Buffer {
-  const fields = { authorization, 'content-type': 'application/json', ...headers }
+export function encodeBatch (authorization: string, batch: readonly object[]): Buffer {
+  const fields = { authorization, 'content-type': 'application/json' }
   return Buffer.from(request('POST', '/', fields, JSON.stringify(batch)))
 }
 
@@ -52,8 +47,8 @@ export async function openConnection (url: string): Promise<Connection> {
 function send (socket: Socket, request: Buffer): Promise<TimedResponse> {
   const { promise, resolve, reject } = Promise.withResolvers<TimedResponse>()
   const start = performance.now()
-  // Joined once, because a response can have hundreds of megabytes.
-  let chunks: Buffer[] = []
+  // Until the end of the head: a response can have hundreds of megabytes.
+  let received = Buffer.alloc(0)
   let length = 0
   let end = Infinity
   let head = ''
@@ -64,23 +59,20 @@ function send (socket: Socket, request: Buffer): Promise<TimedResponse> {
   const closed = new Error('the connection closed before the response')
   const fail = (): void => settle(() => reject(closed))
   const take = (chunk: Buffer): void => {
-    chunks.push(chunk)
     length += chunk.length
     if (head === '') {
-      const received = Buffer.concat(chunks)
+      received = Buffer.concat([received, chunk])
       const start = received.toString('latin1').search(FINAL)
       const split = start < 0 ? -1 : received.indexOf('\r\n\r\n', start)
       if (split < 0) return
       head = received.toString('latin1', start, split)
-      chunks = [received.subarray(split + 4)]
-      length = chunks[0]?.length as number
+      length = received.length - split - 4
       end = Number(/\ncontent-length: (\d+)/i.exec(head)?.[1] ?? 0)
     }
     if (length < end) return
     settle(() =>
       resolve({
         status: Number(head.slice(9, 12)),
-        text: Buffer.concat(chunks).toString('utf8', 0, end),
         closes: /\nconnection: close/i.test(head),
         ms: performance.now() - start
       })
