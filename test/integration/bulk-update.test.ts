@@ -97,6 +97,17 @@ const cases: ReadonlyArray<readonly [name: string, batch: Op[] | string, rows: u
       { word: 'one', v: 'c' }
     ]
   }], 'key_duplicate'],
+  ['modifiers of types that have no name in the statement', [{
+    ...articles,
+    returning: ['sku', 'tags', 'due', 'data'],
+    values: [
+      { sku: 'apple', tags: { $append: ['x', 'y'] }, due: { $inc: 2 }, data: { $remove: 'a' } },
+      { sku: 'fig', tags: { $append: [] }, due: { $inc: 3 }, data: { $remove: 'b' } }
+    ]
+  }], [
+    { sku: 'apple', tags: ['red', 'x', 'y'], due: '2024-03-01', data: {} },
+    { sku: 'fig', tags: [], due: null, data: [1] }
+  ]],
   ['a key with another name, which may change', [{
     ...articles,
     key: [{ column: 'sku', as: 'old' }, 'region'],

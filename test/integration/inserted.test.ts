@@ -60,6 +60,11 @@ t.test('new rows are told from existing ones in every kind of relation', async t
       { ...save, table, values: uniform, on_conflict: { columns: ['id'], do: 'nothing' } }
     ], rollback)
     t.same(kept.body.data?.i, [1, 3, 5].map(id => ({ id, created: true })), table)
+    const added = await service.post([
+      { ...save, table, values: mixed, on_conflict: { columns: ['id'], do: 'nothing' } }
+    ], rollback)
+    const expected = mixed.filter(({ id }) => isNew(id)).map(({ id }) => ({ id, created: true }))
+    t.same(added.body.data?.i, expected, table)
   }
 })
 
