@@ -139,7 +139,7 @@ t.test('expect', async t => {
 t.test('on_conflict', async t => {
   const one = { n: { eq: 1 } }
   const values = {
-    on_conflict: ['nothing', [], true, 1],
+    on_conflict: ['nothing', [], true, 1, null],
     'on_conflict.do': ['ignore', null, 1].map(action => ({ columns: ['id'], do: action })),
     'on_conflict.columns': [[], 'id', null].map(columns => ({ columns, do: 'nothing' })),
     'on_conflict.columns[1]': [{ columns: ['id', 1], do: 'nothing' }],

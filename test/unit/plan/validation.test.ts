@@ -61,6 +61,8 @@ t.test('every issue of one operation is reported with its code and path', async 
     [{ ...select, toString: 1, constructor: 1 }, 'member_unknown toString',
       'member_unknown constructor'],
     [{ ...select, '': 1 }, 'member_unknown [""]'],
+    ...['order', 'limit', 'offset', 'lock', 'group_by', 'columns', 'on_conflict'].flatMap(name =>
+      each(remove, name, 'member_invalid', [1])),
     [JSON.parse('{"op":"select","table":"things","__proto__":{}}'), 'member_unknown __proto__'],
 
     // values
