@@ -135,6 +135,18 @@ t.test('an id is the name, the path in the return value, or the position', async
   )
 })
 
+t.test('references are sent as paths of operation, row and column', async t => {
+  const { client, sent } = recorder()
+  await client.batch(b => {
+    const found = b.select('customers')
+    b.insert('stock', { sku: found.row(2).name, qty: 1, note: [found.row(1), found.rows.name] })
+    return { found }
+  })
+  t.match(sent().slice(1), [
+    { values: [{ sku: '$found.2.name', note: ['$found.1', '$found.*.name'] }] }
+  ])
+})
+
 t.test('a reference stated as not null is checked by the database only', async t => {
   const client = useClient<Database>(service)
   const error: unknown = await client.batch(b => {
@@ -257,6 +269,7 @@ t.test('an invalid batch is rejected before anything is sent', async t => {
     [() => undefined, 'The batch has no operations.'],
     [b => [b.select('stock'), 1], `${mustReturn} (one, or arrays and objects of them) or nothing.`],
     [async b => b.select('stock'), mustReturn],
+    [b => [b.select('stock'), foreign], mustReturn],
     [b => ({ 'my-op': b.select('stock') }),
       'Invalid operation name "my-op": use letters, digits and _, and begin with no digit.'],
     [b => b.insert('stock', { sku: foreign.row() as never, qty: 1 }), another],

@@ -139,12 +139,14 @@ const predicates: ReadonlyArray<
   readonly [predicate: string, indexWhere: Record<string, unknown>, row: Record<string, unknown>]
 > = [
   [`s = ${quoted}`, { s: { eq: hard } }, { s: hard }],
+  ["s = ''", { s: { eq: '' } }, { s: '' }],
   ["s = '$src.0.id'", { s: { eq: '$$src.0.id' } }, { s: '$$src.0.id' }],
   ["s in ('a', 'b''')", { s: { in: ['a', "b'"] } }, { s: "b'" }],
   ['s is null', { s: { is: null } }, { s: null }],
   ['n > -5', { n: { gt: -5 } }, { n: 5 }],
   ['big = 9007199254740993', { big: { eq: '9007199254740993' } }, { big: '9007199254740993' }],
   ['num = 1.10', { num: { eq: 1.1 } }, { num: 1.1 }],
+  ['b', { b: { eq: true } }, { b: true }],
   ['b is not true', { not: { b: { is: true } } }, { b: false }],
   ["m = 'happy'", { m: { eq: 'happy' } }, { m: 'happy' }],
   ["s = 'x' or n is null", { or: [{ s: { eq: 'x' } }, { n: { is: null } }] }, { s: 'x' }],
