@@ -50,7 +50,7 @@ const move = (from: number, to: number): object[] =>
   [from, to].map((id, i) => update(`o${i}`, 'hot', { set: { n: id }, where: { id: { eq: id } } }))
 
 t.test('a conflict is the answer if no connection is free for another attempt', async t => {
-  const service = await useThis(t, { env: { POOL_SIZE: '1', QUEUE_TIMEOUT_MS: '300' } })
+  const service = await useThis(t, { env: { POOL_SIZE: '1', QUEUE_TIMEOUT_MS: '2000' } })
   await resetTries()
   const row = await holdRow(database, 'select from hot where id = 1')
   const five = update('u', 'hot', { set: { n: 5 }, where: { id: { eq: 1 } } })
