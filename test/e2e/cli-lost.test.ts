@@ -5,23 +5,17 @@
 import { readFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import { createServer as createHttpsServer } from 'node:https'
-import type { AddressInfo, Server } from 'node:net'
 import { PassThrough, Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { mock } from 'node:test'
 import t, { type Test } from 'tap'
 import { freePort } from '../../scripts/dev/port.ts'
 import { runCommand } from '../../src/cli/main.ts'
+import { useListener } from '../support/network/listen.ts'
 import { certs } from '../support/network/tls-server.ts'
 import { oneflight, runInside, type Ended } from '../support/process/cli.ts'
 
 const input = '[{"id":"a","op":"select","table":"t"}]'
-
-async function listen (t: Test, server: Server): Promise<string> {
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  t.teardown(() => server.close())
-  return `127.0.0.1:${(server.address() as AddressInfo).port}`
-}
 
 async function run (
   url: string,
@@ -56,7 +50,7 @@ async function compare (
 }
 
 const serve = async (t: Test, listener: RequestListener): Promise<string> =>
-  `http://${await listen(t, createServer(listener))}`
+  `http://127.0.0.1:${await useListener(t, createServer(listener))}`
 
 t.test('no server: nothing is committed', async t => {
   const address = `127.0.0.1:${await freePort()}`
@@ -221,13 +215,11 @@ t.test('over TLS nothing is sent to a server with an untrusted certificate', asy
     readFileSync(`${certs}/${name}`)
   ) as [Buffer, Buffer]
   let asked = 0
-  const url = `https://${await listen(
-    t,
-    createHttpsServer({ key, cert }, (_request, response) => {
-      asked++
-      response.end(answer)
-    })
-  )}`
+  const server = createHttpsServer({ key, cert }, (_request, response) => {
+    asked++
+    response.end(answer)
+  })
+  const url = `https://127.0.0.1:${await useListener(t, server)}`
   await compare(t, url, /certificate/, 'nothing was committed', 1)
   t.equal(asked, 0)
   t.same(await run(url, [], { NODE_EXTRA_CA_CERTS: `${certs}/ca.crt` }), {

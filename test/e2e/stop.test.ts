@@ -3,8 +3,7 @@
  * errors.
  */
 import type { ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
-import { createServer, connect, type AddressInfo } from 'node:net'
+import { createServer, connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
@@ -12,6 +11,7 @@ import { readConfig } from '../../src/config/config.ts'
 import { startService } from '../../src/server/service.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { holdRow, untilSessions } from '../support/database/hold.ts'
+import { useListener } from '../support/network/listen.ts'
 import { request } from '../support/network/wire.ts'
 import { preload, startMain, type Group } from '../support/process/process.ts'
 import {
@@ -194,11 +194,7 @@ t.test('SIGKILL: locks are released soon', async t => {
 })
 
 t.test('a port in use: exit code 1, and neither server listens', async t => {
-  const other = createServer()
-  other.listen(0, '127.0.0.1')
-  await once(other, 'listening')
-  t.teardown(() => other.close())
-  const taken = String((other.address() as AddressInfo).port)
+  const taken = String(await useListener(t, createServer()))
   for (const WORKERS of ['1', '2']) {
     for (const name of ['HTTP_PORT', 'ADMIN_HTTP_PORT']) {
       const { ended, output } = startMain(t, { ...settings, WORKERS, [name]: taken })

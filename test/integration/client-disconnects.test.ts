@@ -10,6 +10,7 @@ import { clientClosed } from '../../plugins/routes/respond.ts'
 import { LOGIN_ROLE, type Database } from '../support/database/database.ts'
 import { countSessions, holdRow } from '../support/database/hold.ts'
 import { moodySchema } from '../support/database/triggers.ts'
+import { useListener } from '../support/network/listen.ts'
 import { untilQuiet, useProxy, type Proxy } from '../support/network/proxy.ts'
 import { ask, gauge, postUnread, useService, type ServiceUnderTest } from '../support/service.ts'
 import { insert, select, update } from '../support/operations.ts'
@@ -219,10 +220,7 @@ t.test('a disconnect during a large response leaves the batch committed', async 
 
 t.test('a client may have left while its batch was planned', async t => {
   const server = createServer()
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => server.close())
-  const { port } = server.address() as { readonly port: number }
+  const port = await useListener(t, server)
   const { socket } = await dial(`http://127.0.0.1:${port}`, request('GET', '/'))
   const [, raw] = await once(server, 'request')
   const noticed = clientClosed({ raw })

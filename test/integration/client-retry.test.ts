@@ -5,7 +5,6 @@
  */
 import { createServer } from 'node:http'
 import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import {
   createClient,
@@ -16,6 +15,7 @@ import {
   type ClientOptions
 } from '../../client/src/index.ts'
 import { fakeFetch, refusal, rows, useClient, type MakeResponse } from '../support/client.ts'
+import { listen } from '../support/network/listen.ts'
 import { token, useService } from '../support/service.ts'
 import * as op from '../support/operations.ts'
 import { until } from '../support/until.ts'
@@ -108,9 +108,8 @@ t.test('a lost response is requested again, and the batch is applied once', asyn
 })
 
 t.test('a refused connection is reported as not committed and retried', async t => {
-  const free = createServer().listen(0, '127.0.0.1')
-  await once(free, 'listening')
-  const closed = `http://127.0.0.1:${(free.address() as AddressInfo).port}/`
+  const free = createServer()
+  const closed = `http://127.0.0.1:${await listen(free)}/`
   free.close()
   await once(free, 'close')
   const refused = await failure(useClient<Database>({ url: closed }, { retry: false }).batch(write))

@@ -2,8 +2,7 @@
  * Tests the login and lifetime of a connection, attempts and queries that lose it, and that servers
  * which are not PostgreSQL, or untested versions of Citus, are refused.
  */
-import { once } from 'node:events'
-import { createServer, type AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
 import t, { type Test } from 'tap'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import {
@@ -17,6 +16,7 @@ import { Attempt } from '../../src/transaction/attempt.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { plainBatch } from '../support/database/engine.ts'
 import { untilSessions } from '../support/database/hold.ts'
+import { useListener } from '../support/network/listen.ts'
 import * as op from '../support/operations.ts'
 import { makeKeyTable } from '../support/database/key-table.ts'
 import { answering, ask, useService } from '../support/service.ts'
@@ -42,10 +42,8 @@ async function captureLogin (t: Test, login: string): Promise<Login> {
         socket.end()
       })
     })
-  }).listen(0, '127.0.0.1')
-  t.teardown(() => server.close())
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
+  })
+  const port = await useListener(t, server)
   await t.rejects(openConnection(parseDatabaseUrl(`postgres://${login}@127.0.0.1:${port}/shop`)))
   return promise
 }

@@ -4,8 +4,7 @@
  * output of the process, and error responses.
  */
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
-import { createServer, type AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import {
@@ -17,6 +16,7 @@ import {
 } from '../support/database/database.ts'
 import { body as answering, redirect, set, useJwksServer } from '../support/network/jwks-server.ts'
 import { jwks, keyPair, makeToken, privateJwk, publicJwk, publicPem } from '../support/keys.ts'
+import { useListener } from '../support/network/listen.ts'
 import { message } from '../support/network/messages.ts'
 import * as op from '../support/operations.ts'
 import { startMain } from '../support/process/process.ts'
@@ -417,8 +417,8 @@ t.test('overload, lost connections and failed responses reveal nothing', async t
 })
 
 /** A PostgreSQL server that requests the password and rejects it. Returns its port. */
-async function useRejectingServer (t: Test): Promise<number> {
-  const server = createServer(socket => {
+function useRejectingServer (t: Test): Promise<number> {
+  return useListener(t, createServer(socket => {
     socket.on('error', () => {}).once('data', () => {
       socket.write(message('R', '\0\0\0\x03'))
       // The error repeats the password. PostgreSQL never does this, but a proxy may.
@@ -428,13 +428,7 @@ async function useRejectingServer (t: Test): Promise<number> {
         socket.end(message('E', `SFATAL\0VFATAL\0C28P01\0M${text}\0D${detail}\0\0`))
       })
     })
-  })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => {
-    server.close()
-  })
-  return (server.address() as AddressInfo).port
+  }))
 }
 
 t.test('an unreachable database reveals nothing', async t => {
@@ -591,15 +585,9 @@ t.test('a rejected configuration is explained without secrets', async t => {
 })
 
 t.test('a failed start and a forced shutdown reveal nothing', async t => {
-  const taken = createServer()
-  taken.listen(0, '127.0.0.1')
-  await once(taken, 'listening')
-  t.teardown(() => {
-    taken.close()
-  })
   const failed = await runMain(t, {
     ...processEnvironment,
-    HTTP_PORT: String((taken.address() as AddressInfo).port)
+    HTTP_PORT: String(await useListener(t, createServer()))
   })
   t.equal(failed.code, 1)
   t.match(failed.output, /could not start/)

@@ -3,9 +3,7 @@
  * that no span is created or exported unless tracing is configured. Most tests read finished spans
  * in memory; one reads the bytes that a collector receives.
  */
-import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { propagation, SpanKind, SpanStatusCode } from '@opentelemetry/api'
 import {
   AlwaysOnSampler,
@@ -16,6 +14,7 @@ import {
   type ReadableSpan
 } from '@opentelemetry/sdk-trace-node'
 import t, { type Test } from 'tap'
+import { useListener } from '../support/network/listen.ts'
 import { startMain, type Main } from '../support/process/process.ts'
 import {
   ask,
@@ -287,13 +286,8 @@ t.test('spans are sent to OTEL_EXPORTER_OTLP_ENDPOINT, and flushed at shutdown',
       }
       if (mode !== 'hangs') response.writeHead(mode === 'accepts' ? 200 : 400).end()
     })
-  }).listen(0, '127.0.0.1')
-  t.teardown(() => {
-    collector.closeAllConnections()
-    collector.close()
   })
-  await once(collector, 'listening')
-  const { port } = collector.address() as AddressInfo
+  const port = await useListener(t, collector)
   const start = async (env: Readonly<Record<string, string>>) => {
     const main = startMain(t, {
       DATABASE_URL: loginUrl,

@@ -11,10 +11,11 @@ import {
   type ServerResponse
 } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
-import type { AddressInfo, Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import type { Test } from 'tap'
 import { jwks } from '../keys.ts'
+import { listen } from './listen.ts'
 import { certs } from './tls-server.ts'
 
 /** How the server responds to a request. */
@@ -65,10 +66,6 @@ export async function useJwksServer (
     connections.add(socket)
     socket.on('error', () => {}).once('close', () => connections.delete(socket))
   })
-  const listen = async (port: number): Promise<void> => {
-    listener.listen(port, '127.0.0.1')
-    await once(listener, 'listening')
-  }
   const leave = async (): Promise<void> => {
     if (!listener.listening) return
     const closed = once(listener, 'close')
@@ -76,15 +73,16 @@ export async function useJwksServer (
     for (const socket of connections) socket.destroy()
     await closed
   }
-  await listen(0)
-  const { port } = listener.address() as AddressInfo
+  const port = await listen(listener)
   const server: JwksServer = {
     url: `${tls ? 'https' : 'http'}://127.0.0.1:${port}/keys`,
     asked,
     behave,
     connections,
     leave,
-    comeBack: async () => listen(port)
+    async comeBack () {
+      await listen(listener, port)
+    }
   }
   t.teardown(leave)
   return server

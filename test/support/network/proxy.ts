@@ -4,8 +4,9 @@
  * boundaries.
  */
 import { once } from 'node:events'
-import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
 import type { Test } from 'tap'
+import { listen } from './listen.ts'
 import { createFramer, type Frame, type Framer } from './messages.ts'
 import { until } from '../until.ts'
 import { resetSocket } from './reset.ts'
@@ -170,9 +171,7 @@ export async function useProxy (t: Pick<Test, 'teardown'>, url: string): Promise
       })
     }
   })
-  listener.listen(0, '127.0.0.1')
-  await once(listener, 'listening')
-  const proxyPort = (listener.address() as AddressInfo).port
+  const proxyPort = await listen(listener)
 
   const proxy: Proxy = {
     through (url) {

@@ -2,13 +2,12 @@
  * Compiles the client and serves it on one origin with an empty page and the service.
  */
 import { execFile } from 'node:child_process'
-import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { createServer, request } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Test } from 'tap'
+import { useListener } from '../network/listen.ts'
 
 export async function compileClient (directory: string): Promise<void> {
   const root = join(import.meta.dirname, '../../..')
@@ -53,12 +52,5 @@ export async function useOrigin (
       )
     }
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(async () => {
-    server.closeAllConnections()
-    server.close()
-    await once(server, 'close')
-  })
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return `http://127.0.0.1:${await useListener(t, server)}`
 }

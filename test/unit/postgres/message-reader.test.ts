@@ -4,9 +4,10 @@
  */
 import { deepEqual } from 'node:assert/strict'
 import { once } from 'node:events'
-import { createServer, type AddressInfo, type Socket } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import t from 'tap'
 import { connectWithReadBuffer, createMessageReader } from '../../../src/postgres/messages.ts'
+import { useListener } from '../../support/network/listen.ts'
 
 const message = (size: number, type = 'D'): Buffer => {
   const bytes = Buffer.alloc(size, type.toLowerCase())
@@ -120,12 +121,10 @@ t.test('a socket emits what it receives, and chunks keep their bytes', async t =
   const bytes = Buffer.concat([message(10, 'Z'), message(3 * LARGE), message(10, 'Z')])
   const server = createServer(socket => {
     socket.end(bytes)
-  }).listen(0, '127.0.0.1')
-  t.teardown(() => server.close())
-  await once(server, 'listening')
+  })
   const socket: Socket = connectWithReadBuffer({
     host: '127.0.0.1',
-    port: (server.address() as AddressInfo).port
+    port: await useListener(t, server)
   })
   const chunks: Buffer[] = []
   socket.on('data', (chunk: Buffer) => {
