@@ -8,7 +8,7 @@ import t, { type Test } from 'tap'
 import { useDatabase } from '../support/database/database.ts'
 import { preload, startMain, type Line, type Main } from '../support/process/process.ts'
 import { ask, testEnvironment, type Answer } from '../support/service.ts'
-import { headersOfBatch } from '../support/shorthand.ts'
+import { postBatch } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 t.setTimeout(300_000)
@@ -45,11 +45,7 @@ async function start (
 }
 
 const run = (service: Running, name: string): Promise<Answer> =>
-  ask(`${service.url()}/batches/${name}`, {
-    method: 'POST',
-    headers: headersOfBatch(),
-    body: '{}'
-  })
+  postBatch(`${service.url()}/batches/${name}`, {})
 const runMany = (service: Running, name: string): Promise<readonly Answer[]> =>
   Promise.all(Array.from({ length: 8 }, () => run(service, name)))
 

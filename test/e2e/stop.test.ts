@@ -20,11 +20,10 @@ import {
   gauge,
   refusing,
   SECRET,
-  testEnvironment,
-  type Answer
+  testEnvironment
 } from '../support/service.ts'
 import { insert, update } from '../support/operations.ts'
-import { headersOfBatch } from '../support/shorthand.ts'
+import { headersOfBatch, postBatch as post } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 const schema = `
@@ -65,8 +64,6 @@ async function run (t: Test, env: Readonly<Record<string, string>> = {}): Promis
 const untilStopping = ({ output }: Running): Promise<unknown> =>
   until(() => output().includes('"stopping"'))
 
-const post = (url: string, batch: unknown): Promise<Answer> =>
-  ask(url, { method: 'POST', headers: headersOfBatch(), body: JSON.stringify(batch) })
 const nap = (seconds: number): object[] => [insert('n', 'nap', [{ seconds }])]
 const lock = [update('t', 't', { set: { n: 0 }, where: { n: { eq: 0 } } })]
 

@@ -10,7 +10,7 @@ import { useDatabase, type Database } from '../support/database/database.ts'
 import { untilSessions } from '../support/database/hold.ts'
 import { preload, startMain, type Line, type Main } from '../support/process/process.ts'
 import { answering, ask, testEnvironment, type Answer } from '../support/service.ts'
-import { headersOfBatch } from '../support/shorthand.ts'
+import { headersOfBatch, postBatch } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 // Most tests start at least three processes.
@@ -67,10 +67,8 @@ const pidOf = (service: Main, worker: number): number =>
   serving(service).find(line => line['worker'] === worker)?.['pid'] as number
 
 const insert = [{ id: 'i', op: 'insert', table: 't', values: [{ n: 1 }] }]
-const headers = headersOfBatch()
 /** Posts a batch on a new connection. */
-const post = ({ url }: Running, batch: unknown): Promise<Answer> =>
-  ask(url, { method: 'POST', headers, body: JSON.stringify(batch) })
+const post = ({ url }: Running, batch: unknown): Promise<Answer> => postBatch(url, batch)
 const postMany = async (service: Running, count: number): Promise<number[]> => {
   const answers = await Promise.all(Array.from({ length: count }, () => post(service, insert)))
   return answers.map(({ status }) => status)
@@ -233,7 +231,7 @@ t.test('SIGTERM under load: no request on an open connection fails', async t => 
     const agent = new Agent({ keepAlive: true, maxSockets: 1 })
     t.teardown(() => agent.destroy())
     for (let open = true; open;) {
-      const sent = request(service.url, { method: 'POST', agent, headers })
+      const sent = request(service.url, { method: 'POST', agent, headers: headersOfBatch() })
       sent.end(JSON.stringify(insert))
       const [response] = await once(sent, 'response')
       for await (const chunk of response) chunk.toString()

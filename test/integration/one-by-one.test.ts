@@ -5,7 +5,7 @@
 import t from 'tap'
 import * as op from '../support/operations.ts'
 import { useService } from '../support/service.ts'
-import { headersOfBatch } from '../support/shorthand.ts'
+import { postBatch } from '../support/shorthand.ts'
 
 const schema = `
   create table t (id int primary key, a int, txt text, list int[], doc jsonb, odd json,
@@ -124,12 +124,9 @@ t.test('rows and values of every kind are sent alone', async t => {
   const none = await run('store', { rows: [] }, { headers: { prefer: 'explain' } })
   t.match(none.body.data?.i, [{ Plan: {} }])
   t.same((await run('store', { rows: [] })).body.data?.i, [])
-  const response = await fetch(url, {
-    method: 'POST',
-    headers: headersOfBatch({ accept: 'application/x-ndjson', connection: 'close' }),
-    body: JSON.stringify([read(2, { columns: ['id'] })])
-  })
-  t.match(await response.text(), /^\{"id":2\}\n/)
+  const accept = 'application/x-ndjson'
+  const { text } = await postBatch(url, [read(2, { columns: ['id'] })], { accept })
+  t.match(text, /^\{"id":2\}\n/)
 })
 
 t.test('many rows that are not returned refer to earlier operations', async t => {

@@ -12,7 +12,7 @@ import { batchLimits } from '../../src/plan/check/read-batch.ts'
 import { buildApp } from '../../src/server/app.ts'
 import { answerPointer, validatorsOf } from '../support/openapi.ts'
 import { ask, readBatches, SECRET, useService, type Answer } from '../support/service.ts'
-import { headersOfBatch } from '../support/shorthand.ts'
+import { postBatch } from '../support/shorthand.ts'
 
 const environment = { DATABASE_URL: 'postgres://app@127.0.0.1:1/shop', JWT_SECRET: SECRET }
 const { config } = readConfig(environment)
@@ -342,11 +342,7 @@ t.test('the responses of both servers match the document', async t => {
   const document = (await ask(`${url}/openapi.json`)).body as ApiDocument
   const validate = validatorsOf(document)
   const forward = (name: string, values: object): Promise<Answer> =>
-    ask(`${adminUrl}/reference/try/batches/${name}`, {
-      method: 'POST',
-      headers: headersOfBatch(),
-      body: JSON.stringify(values)
-    })
+    postBatch(`${adminUrl}/reference/try/batches/${name}`, values)
   const rows = [['order', { a: 1 }, 200], ['order', { a: 'x' }, 422], ['list', {}, 200]] as const
   for (const [name, values, status] of rows) {
     const answer = await run(name, values)

@@ -15,7 +15,6 @@ import {
 import * as op from '../support/operations.ts'
 import { request, speak } from '../support/network/wire.ts'
 import {
-  ask,
   forbidAnswers,
   gauge,
   retryAtOnce,
@@ -23,7 +22,7 @@ import {
   type Answer,
   type ServiceUnderTest
 } from '../support/service.ts'
-import { failed, headersOfBatch } from '../support/shorthand.ts'
+import { failed, headersOfBatch, postBatch } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 /** A select of `gate` waits until no session holds the advisory lock 1 exclusively. */
@@ -165,7 +164,9 @@ t.test('every route that runs a batch refuses it', async t => {
     jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'add', arguments: given }
   }
   const ndjson = 'application/x-ndjson'
-  const requests: ReadonlyArray<readonly [path: string, body: string, headers?: object]> = [
+  const requests: ReadonlyArray<
+    readonly [path: string, body: string, headers?: Readonly<Record<string, string>>]
+  > = [
     ['/', JSON.stringify([insert('i', 'a')])],
     ['/', JSON.stringify([select('s', 't')]), { accept: ndjson }],
     ['/batches/add', JSON.stringify(given)],
@@ -176,9 +177,7 @@ t.test('every route that runs a batch refuses it', async t => {
   ]
   for (const [path, body, more] of requests) {
     const send = (prefer: string): Promise<Answer> =>
-      ask(service.url + path, {
-        method: 'POST', body, headers: { ...headersOfBatch(), prefer, ...more }
-      })
+      postBatch(service.url + path, body, { prefer, ...more })
     t.match(await send('tx=rolback'), failed(400, 'prefer_invalid'), `${path} ${body}`)
     t.equal((await send('tx=rollback')).status, 200, `${path} ${body}`)
   }

@@ -7,8 +7,8 @@ import t, { type Test } from 'tap'
 import { connectAgent, callTool } from '../support/mcp.ts'
 import * as op from '../support/operations.ts'
 import { isTaken } from '../support/runs.ts'
-import { on } from '../support/shorthand.ts'
-import { ask, token, useService, type Answer } from '../support/service.ts'
+import { on, postBatch } from '../support/shorthand.ts'
+import { useService, type Answer } from '../support/service.ts'
 
 /** A function of each kind for each mistake, in both languages. */
 const mistakes = {
@@ -165,11 +165,8 @@ t.test('named batches, uploads, streams and tools report a fault of the schema',
   const fault = { sqlstate: '42P01', reason: /^plpgsql_table\(\): / }
   isFault(t, await run('named', {}), fault, 'named')
   isFault(t, await run('load', { items: [{ n: 1 }, { n: 2 }] }), fault, 'rows')
-  const authorization = `Bearer ${token({ role: 'oneflight_user' })}`
-  const upload = await ask(`${url}/batches/load`, {
-    method: 'POST',
-    headers: { authorization, 'content-type': 'application/x-ndjson' },
-    body: '{"n":1}\n{"n":2}\n'
+  const upload = await postBatch(`${url}/batches/load`, '{"n":1}\n{"n":2}\n', {
+    'content-type': 'application/x-ndjson'
   })
   isFault(t, upload, fault, 'upload')
   const stream = await post([op.select('o', 'plpgsql_view_table')], {

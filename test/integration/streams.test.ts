@@ -5,6 +5,7 @@
 import type { IncomingMessage } from 'node:http'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
+import { countSessions, untilSessions } from '../support/database/hold.ts'
 import * as op from '../support/operations.ts'
 import { gauge, postUnread, token, useService, type ServiceUnderTest } from '../support/service.ts'
 import { createClient, OneflightError } from '../../client/src/index.ts'
@@ -12,7 +13,7 @@ import { useClient, useExactClient } from '../support/client.ts'
 import { arbitraryTrial } from '../support/model/arbitrary-batch.ts'
 import { modelReset, modelSchema } from '../support/model/tables.ts'
 import { propertyRuns } from '../support/runs.ts'
-import { headersOfBatch, on } from '../support/shorthand.ts'
+import { headersOfBatch, on, postBatch } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 const MAX_STREAM_ROWS = 100_000
@@ -350,18 +351,13 @@ async function useSlow (
 const endless = [op.select('o', 'endless')]
 
 /** The number of backends that read `endless` and have done so for `ms`. */
-async function countReading (ms = 0): Promise<number> {
-  const found = await database.sql`select from pg_stat_activity where datname = current_database()
-    and state = 'active' and query like '%"endless"%'
-    and now() - query_start >= ${`${ms} ms`}::interval`
-  return found.length
-}
+const countReading = (ms = 0): Promise<number> =>
+  countSessions(database, `state = 'active' and query like '%"endless"%'
+    and now() - query_start >= '${ms} ms'`)
 
 /** Resolves when PostgreSQL waits for a client that does not read. */
 const untilBlocked = (): Promise<unknown> =>
-  until(async () =>
-    (await database.sql`select from pg_stat_activity
-      where datname = current_database() and wait_event = 'ClientWrite'`).length > 0)
+  untilSessions(database, 1, "wait_event = 'ClientWrite'")
 
 t.test('PostgreSQL waits while the client does not read', async t => {
   const slow = await useSlow(t)
@@ -424,18 +420,12 @@ t.test('the time limits hold', async t => {
   t.match((await read(response)).end, { error: { code: 'query_canceled' } })
 })
 
-t.test('responses are compressed with COMPRESSION=on', async t => {
+t.test('rows are streamed with COMPRESSION=on', async t => {
   const compressing = await useService(t, { ...on(database), env: { ...env, COMPRESSION: 'on' } })
-  const response = await fetch(compressing.url, {
-    method: 'POST',
-    headers: headersOfBatch({
-      accept: 'application/x-ndjson',
-      'accept-encoding': 'gzip',
-      connection: 'close'
-    }),
-    body: JSON.stringify([op.select('o', 'parents')])
+  const { text } = await postBatch(compressing.url, [op.select('o', 'parents')], {
+    accept: 'application/x-ndjson', 'accept-encoding': 'gzip'
   })
-  t.equal((await response.text()).trimEnd().split('\n').length, 1001)
+  t.equal(text.trimEnd().split('\n').length, 1001)
 })
 
 interface Tables {

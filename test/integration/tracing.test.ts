@@ -24,7 +24,7 @@ import {
   type UseServiceOptions
 } from '../support/service.ts'
 import { insert } from '../support/operations.ts'
-import { headersOfBatch } from '../support/shorthand.ts'
+import { postBatch } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 
 const schema = `
@@ -301,12 +301,7 @@ t.test('spans are sent to OTEL_EXPORTER_OTLP_ENDPOINT, and flushed at shutdown',
     }
     return { ...main, url: await until(() => main.address('main')), stop }
   }
-  const post = (url: string): Promise<unknown> =>
-    ask(url, {
-      method: 'POST',
-      headers: headersOfBatch(),
-      body: JSON.stringify([insert('a', 't', [{}])])
-    })
+  const post = (url: string): Promise<unknown> => postBatch(url, [insert('a', 't', [{}])])
 
   const service = await start({
     OTEL_SERVICE_NAME: 'corner-shop',

@@ -9,8 +9,8 @@ import { json } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { untilBlocked } from '../support/database/hold.ts'
 import * as op from '../support/operations.ts'
-import { failed, headersOfBatch, on } from '../support/shorthand.ts'
-import { ask, expectReplay, token, useService, type Answer, type ServiceUnderTest }
+import { bearer, failed, on, postBatch } from '../support/shorthand.ts'
+import { ask, expectReplay, useService, type Answer, type ServiceUnderTest }
   from '../support/service.ts'
 import { until } from '../support/until.ts'
 
@@ -361,7 +361,7 @@ function begin (
   const sent = request(`${url}/batches/load`, {
     method: 'POST',
     agent: false,
-    headers: { ...type, authorization: `Bearer ${token({ role: 'oneflight_user' })}`, ...headers }
+    headers: { ...type, authorization: bearer(), ...headers }
   })
   sent.on('error', () => {})
   const answer = once(sent, 'response').then(async ([message]: IncomingMessage[]) =>
@@ -548,11 +548,7 @@ t.test('the first faulty line of CSV is named', async t => {
     [`id,sensor\n1,${'a'.repeat(200_000)}\n`, 'body_invalid', 2, /MAX_BODY_BYTES/]
   ]
   for (const [body, code, line, message, path] of faults) {
-    const sent = await ask(`${service.url}/batches/load`, {
-      method: 'POST',
-      headers: headersOfBatch(csv),
-      body
-    })
+    const sent = await postBatch(`${service.url}/batches/load`, body, csv)
     const name = JSON.stringify(String(body).slice(0, 80))
     t.match(sent.body.error, { code, line, message, committed: false }, name)
     if (path !== undefined) t.strictSame(sent.body.error.errors?.[0].path, path, name)

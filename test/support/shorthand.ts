@@ -3,7 +3,7 @@
  */
 import { readFileSync } from 'node:fs'
 import type { Database } from './database/database.ts'
-import { token, type UseServiceOptions } from './service.ts'
+import { ask, token, type Answer, type UseServiceOptions } from './service.ts'
 
 export const shopSchema = readFileSync(new URL('./database/shop.sql', import.meta.url), 'utf8')
 
@@ -26,6 +26,18 @@ export const bearer = (claims: object = {}): string =>
 /** The headers of a batch of `oneflight_user`. */
 export const headersOfBatch = (more: Readonly<Record<string, string>> = {}) =>
   ({ authorization: bearer(), 'content-type': 'application/json', ...more })
+
+/** Posts a batch of `oneflight_user` to a URL. Text and bytes are sent as they are. */
+export const postBatch = (
+  url: string,
+  batch: unknown,
+  headers: Readonly<Record<string, string>> = {}
+): Promise<Answer> =>
+  ask(url, {
+    method: 'POST',
+    headers: headersOfBatch(headers),
+    body: typeof batch === 'string' || Buffer.isBuffer(batch) ? batch : JSON.stringify(batch)
+  })
 
 /** The pattern of an error response. */
 export const failed = (status: number, code: string | RegExp, more: object = {}) =>
