@@ -22,7 +22,7 @@ import { failed, headersOfBatch } from '../support/shorthand.ts'
 import { moodySchema } from '../support/database/triggers.ts'
 import { until } from '../support/until.ts'
 import { resetSocket } from '../support/network/reset.ts'
-import { dial, exchange, request, speak, type Line } from '../support/network/wire.ts'
+import { chunk, dial, exchange, request, speak, type Line } from '../support/network/wire.ts'
 
 const schema = `
   create table slots (id int primary key, n int not null default 0);
@@ -39,7 +39,6 @@ const announce = (more: Readonly<Record<string, string>>): string =>
 /** A batch on a connection that the service closes afterwards. */
 const closing = (body: string, more: Readonly<Record<string, string>> = {}): string =>
   request('POST', '/', headers({ connection: 'close', ...more }), body)
-const chunk = (data: string): string => `${Buffer.byteLength(data).toString(16)}\r\n${data}\r\n`
 const touch = [update('t', 'slots', { set: { n: { $inc: 1 } }, where: { id: { eq: 0 } } })]
 const add = [insert('a', 'entries', [{}])]
 const text = JSON.stringify(add)
@@ -138,11 +137,7 @@ t.test('a batch that is retried is not refused by a full queue', async t => {
   })
   // Use the longest retry pauses, one second in total. During a pause another batch takes the
   // connection.
-  const { random } = Math
-  t.teardown(() => {
-    Math.random = random
-  })
-  Math.random = () => 0.99
+  t.intercept(Math, 'random', { value: () => 0.99 })
   const slot = await holdRow(service.database)
   const retried = service.post([insert('m', 'moody', [{ times: 9 }])])
   await until(async () =>

@@ -384,10 +384,7 @@ t.test('a pool that gives no connection back is stuck, and the service not ready
   await t.rejects(run([NAP]), { code: 'overloaded' })
   t.equal(pool.isStuck(), false, 'a batch may take this long')
   const { now } = performance
-  t.teardown(() => {
-    performance.now = now
-  })
-  performance.now = () => now.call(performance) + 60_000
+  t.intercept(performance, 'now', { value: () => now.call(performance) + 60_000 })
   t.equal(pool.isStuck(), true)
   await t.rejects(run([NAP]), { code: 'overloaded' })
   t.equal(pool.isStuck(), true)

@@ -17,7 +17,7 @@ import { headersOfBatch, shopSchema } from '../support/shorthand.ts'
 import { until } from '../support/until.ts'
 import { holdRow, type HeldRow } from '../support/database/hold.ts'
 import { resetSocket } from '../support/network/reset.ts'
-import { dial, request, speak, type Line, type WireAnswer } from '../support/network/wire.ts'
+import { chunk, dial, request, speak, type Line, type WireAnswer } from '../support/network/wire.ts'
 
 const schema = `${shopSchema}
   create view big as select repeat('x', 4000) as x from generate_series(1, 10000);
@@ -31,7 +31,6 @@ const add = (sku: string): string =>
 const headers = headersOfBatch
 const batch = (body: string, more: Readonly<Record<string, string>> = {}): string =>
   request('POST', '/', headers(more), body)
-const chunk = (data: string): string => `${Buffer.byteLength(data).toString(16)}\r\n${data}\r\n`
 
 function expectError (
   t: Test,

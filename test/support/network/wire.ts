@@ -108,6 +108,10 @@ export function request (
   return `${method} ${target} HTTP/1.1\r\n${lines.join('')}\r\n${body ?? ''}`
 }
 
+/** Returns a chunk of a body; that of an empty text is the last one. */
+export const chunk = (data: string): string =>
+  `${Buffer.byteLength(data).toString(16)}\r\n${data}\r\n`
+
 function read (bytes: Buffer, head: boolean): readonly WireAnswer[] {
   const answers: WireAnswer[] = []
   let rest = bytes
