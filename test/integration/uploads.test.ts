@@ -184,7 +184,7 @@ t.test('rows that are returned are limited as ever', async t => {
 })
 
 t.test('the first faulty line is named', async t => {
-  const row = { id: 1 }
+  const row = { id: 1, sensor: 's' }
   const cases: ReadonlyArray<readonly [unknown, number, string, unknown]> = [
     ['{"id":2', 400, 'it is not valid JSON: unexpected end at column 8.', undefined],
     ['{"id":2,"id":3}', 400, 'duplicate key "id"', undefined],
@@ -194,12 +194,8 @@ t.test('the first faulty line is named', async t => {
     [{ sensor: 's' }, 422, '"id" is required.', [['id']]],
     [{ id: 2, other: 1 }, 422, '"other" is unknown.', [['other']]],
     [{ id: '2', value: '3' }, 422, 'has 2 issues', [['id'], ['value']]],
-    [{ id: 2, value: 3 }, 422, 'The row must have the columns of the first row: id.', [[]]]
+    [{ id: 2, value: 3 }, 422, 'The row must have the columns of the first row: id, sensor.', [[]]]
   ]
-  const [first, second] = [{ id: 1, sensor: 's' }, { id: 2, value: 3 }]
-  t.match(await upload('load', [first, second]), {
-    body: { error: { line: 2, message: /the columns of the first row: id, sensor\.$/ } }
-  })
   for (const [line, status, message, paths] of cases) {
     const { body: { error }, ...answer } = await upload('load', [row, line, 'never read'])
     const start = status === 400 ? 'Line 2 cannot be read: ' : 'Line 2'
@@ -211,7 +207,6 @@ t.test('the first faulty line is named', async t => {
       ? undefined
       : (paths as unknown[][]).map(path => ['items', 1, ...path]))
   }
-  t.match(await upload('load', ['{}']), { body: { error: { line: 1, message: /"id" is required/ } } })
   t.match(await upload('from', '{"id":1}\n{"id":2,"value":3}'), { status: 200 }, 'NULL in `from`')
   t.strictSame((await readAll()).length, 2)
 })
