@@ -47,18 +47,6 @@ const service = await useService(t, { schema })
 const full = { num: '12345678901234567890.1234567890', txt: 'a "text" \\ $' }
 const source = op.insert('src', 'a', [full, { txt: 'second', num: 2 }, {}])
 
-t.test('many rows can consist of the same references', async t => {
-  const rows = Array.from({ length: 20 }, () => ({ num: '$src.0.num', txt: '$src.1.txt' }))
-  const returning = ['num', 'txt']
-  const { text, body } = await service.post([source, op.insert('r', 'b', rows, { returning })])
-  t.equal(body.data?.r.length, 20, text)
-  t.equal(text.split(`{"num":${full.num},"txt":"second"}`).length, 21, 'every digit')
-  const inside = rows.map(({ txt }) => ({ j: [txt], arr: ['$src.*.txt'] }))
-  const many = op.insert('r', 'b', inside, { returning: ['j', 'arr'] })
-  const row = { j: ['second'], arr: [[full.txt, 'second', null]] }
-  t.same((await service.post([source, many])).body.data?.r, rows.map(() => row), 'also inside')
-})
-
 t.test('a list that no operator takes is an error of the reading operation', async t => {
   await service.database.sql`insert into b default values`
   const reading = { id: 'o', op: 'select', table: 'b', where: { 'j->>k': { cs: '$src.*.txt' } } }
@@ -80,31 +68,21 @@ t.test('references compare like literals for any length, precision or domain', a
     ['n', 'n'], ['n', 'big'], ['ts', 'ts'], ['v', 's'], ['c', 's'], ['bits', 'bits'], ['d', 'n'],
     ['d', 'big'], ['list', 'list'], ['folded', 's']
   ]
-  const insert = { id: 'src', op: 'insert', table: 'exact', values: [values] }
-  const operators = ['eq', 'neq', 'lt', 'lte', 'gt', 'gte']
+  const insert = op.insert('src', 'exact', [values])
+  const select = (id: string, column: string, operator: string, operand: unknown): object =>
+    op.select(id, 'rounded', { where: { [column]: { [operator]: operand } } })
   for (const [column, source] of pairs) {
-    const select = (id: string, operator: string, operand: string): object =>
-      ({ id, op: 'select', table: 'rounded', where: { [column]: { [operator]: operand } } })
-    const { body, text } = await service.post([
-      insert,
-      ...operators.flatMap(operator => [
-        select(`ref_${operator}`, operator, `$src.${source}`),
-        select(`lit_${operator}`, operator, texts[source] as string)
-      ])
-    ])
-    t.equal(body.error, null, text)
+    const operators = ['eq', 'neq', 'lt', 'lte', 'gt', 'gte']
+    const { body, text } = await service.post([insert, ...operators.flatMap(operator => [
+      select(`ref_${operator}`, column, operator, `$src.${source}`),
+      select(`lit_${operator}`, column, operator, texts[source])
+    ])])
     for (const operator of operators) {
-      t.same(
-        body.data?.[`ref_${operator}`],
-        body.data?.[`lit_${operator}`],
-        `${column} ${operator} ${source}`
-      )
+      const { [`ref_${operator}`]: found = text, [`lit_${operator}`]: expected } = body.data ?? {}
+      t.same(found, expected, `${column} ${operator} ${source}`)
     }
   }
-  const { body } = await service.post([
-    insert,
-    { id: 'ref', op: 'select', table: 'rounded', where: { d: { neq: '$src.nothing' } } }
-  ])
+  const { body } = await service.post([insert, select('ref', 'd', 'neq', '$src.nothing')])
   t.same(body.data.ref, [], 'NULL matches no row of a NOT NULL domain')
 })
 
@@ -131,6 +109,8 @@ t.test('a computed column and a system column compare with a reference', async t
   t.match(literal.body.data.s, [{ id: 1 }], 'a system column compares with a literal')
 })
 
+type Row = Readonly<Record<string, unknown>>
+
 t.test('1000 references to several operations, in rows of one and many shapes', async t => {
   const list = <T>(count: number, create: (i: number) => T): T[] =>
     Array.from({ length: count }, (_, i) => create(i))
@@ -138,15 +118,21 @@ t.test('1000 references to several operations, in rows of one and many shapes', 
   const want = list(1000, i => `${i % 2 === 0 ? 'one' : '"two"'} ${Math.floor(i / 2)}`)
   const insert = (id: string, table: string, values: readonly object[]): object =>
     ({ id, op: 'insert', table, values })
-  const { body } = await service.post([
+  const { text, body } = await service.post([
     insert('one', 'a', list(500, i => ({ txt: `one ${i}` }))),
     insert('two', 'a', list(500, i => ({ txt: `"two" ${i}` }))),
+    source,
+    insert('equal', 'b', list(1000, () => ({ txt: '$src.1.txt', num: '$src.0.num' }))),
+    insert('inside', 'b', list(20, () => ({ j: ['$src.1.txt'], arr: ['$src.*.txt'] }))),
     insert('same', 'b', list(1000, i => ({ txt: refer(i) }))),
     insert('mixed', 'b', list(1000, i => ({ txt: refer(i), ...i % 3 === 0 ? { num: i } : {} }))),
     insert('deep', 'b', [{ j: list(1000, i => ({ [`k${i}`]: [refer(i)] })) }])
   ])
+  t.equal(text.split(`"num":${full.num},"txt":"second"`).length, 1001, 'every digit')
+  const row = { j: ['second'], arr: [[full.txt, 'second', null]] }
+  t.match(body.data.inside, list(20, () => row))
   for (const id of ['same', 'mixed']) {
-    t.same(body.data[id].map(({ txt }: { txt: string }) => txt), want, id)
+    t.same(body.data[id].map(({ txt }: Row) => txt), want, id)
   }
   t.same(body.data.deep[0].j, want.map((text, i) => ({ [`k${i}`]: [text] })))
 })
@@ -161,70 +147,52 @@ t.test('ids such as "x", "X" and "__proto__" are different', async t => {
   t.match(text, '"__proto__":[{')
 })
 
-type Op = Readonly<Record<string, unknown>>
-const readRow = (id: string, row: number, more: object = {}): Op =>
+const readRow = (id: string, row: number, more: object = {}): Row =>
   op.select(id, 'sources', { where: { id: { eq: row } }, ...more })
 
 const { post, database: { sql } } = service
 
 const jsonNull = differsOneByOne('the JSON null of an earlier row is NULL')
-t.test('a value that is the JSON null is stored as such', jsonNull, async t => {
-  for (const rows of [1, 20, 21]) {
-    // Statements do not name the type interval.
-    const more = rows === 21 ? { every: '5 minutes' } : {}
-    const ids = Array.from({ length: rows }, (_, i) => 100 * rows + i)
-    const { status } = await post([
-      readRow('none', 77),
-      readRow('null', 2),
-      readRow('empty', 3),
-      op.insert(
-        'it',
-        'targets',
-        ids.map((id, i) => ({
-          id,
-          data: { $first: ['$none.data', i % 2 === 0 ? '$null.data' : '$empty.data'] },
-          doc: i % 3 === 0 ? '$null.doc' : null,
-          ...more
-        }))
-      ),
-      op.update('change', 'targets', {
-        set: { data: { $first: ['$none.data', '$null.data'] } }, where: { id: { eq: 1 } }
-      })
-    ])
-    t.equal(status, 200)
-    t.same(
-      await sql`select id, data::text, doc::text from targets where id = any (${ids}) order by id`,
-      ids.map((id, i) => ({
-        id, data: i % 2 === 0 ? 'null' : null, doc: i % 3 === 0 ? 'null' : null
-      }))
-    )
-    t.same(await sql`select data::text from targets where id = 1`, [{ data: 'null' }])
-  }
-})
-
-t.test('a column of many rows has the JSON null, rows and results', jsonNull, async t => {
+t.test('the JSON null, rows and results are stored as such', jsonNull, async t => {
   const kinds = [
     ['$few.0', '{"n": 2}'],
     ['$null.0.data', 'null'],
     ['$null.1.data', null],
+    [{ $first: ['$none.data', '$null.0.data'] }, 'null'],
+    [{ $first: ['$none.data', '$null.1.data'] }, null],
     ['$null.*.id', '[2, 3]'],
     ['$call.0.txt', '"a"'],
     ['$call.2.txt', null],
     [{ of: '$null.0.data' }, '{"of": null}'],
     [null, null]
   ] as const
-  const ids = kinds.flatMap((_, i) => [6000 + i, 6100 + i, 6200 + i])
-  const { text, body } = await post([
-    op.select('null', 'sources', { where: { id: { gt: 1 } }, order: [{ id: 'asc' }] }),
-    readRow('few', 2, { columns: ['n'] }),
-    op.call('call', 'read_sources', {}, { columns: ['*', { column: 'id', as: 'number' }] }),
-    op.insert('it', 'targets', ids.map(id => ({ id, data: kinds[id % 100]?.[0] }))),
-    op.select('read', 'targets', {
-      columns: ['id', { column: 'data', cast: 'text', as: 'data' }], where: { id: { in: ids } }
-    })
-  ])
-  t.same(body.error, null, text)
-  for (const { id, data } of body.data?.read ?? []) t.equal(data, kinds[id % 100]?.[1], `${id}`)
+  const doc = (id: number): string | null => id % 3 === 0 ? '$null.0.doc' : null
+  const row = (id: number, more: object): object =>
+    ({ id, data: kinds[id % 100]?.[0], doc: doc(id), ...more })
+  // Statements do not name the type interval. A row of many, and each row by itself:
+  for (const [i, more] of [{}, { every: '5 minutes' }].entries()) {
+    const ids = kinds.flatMap((_, k) => [6000, 6100, 6200].map(id => id + 1000 * i + k))
+    const alone = kinds.map((_, k) => 6300 + 1000 * i + k)
+    const { text, body } = await post([
+      readRow('none', 77),
+      op.select('null', 'sources', { where: { id: { gt: 1 } }, order: [{ id: 'asc' }] }),
+      readRow('few', 2, { columns: ['n'] }),
+      op.call('call', 'read_sources', {}, { columns: ['*', { column: 'id', as: 'number' }] }),
+      op.insert('it', 'targets', ids.map(id => row(id, more))),
+      ...alone.map(id => op.insert(`alone_${id}`, 'targets', [row(id, more)])),
+      op.update('change', 'targets', {
+        set: { data: { $first: ['$none.data', '$null.0.data'] } }, where: { id: { eq: 1 } }
+      })
+    ])
+    t.equal(body.error, null, text)
+    const all = [...ids, ...alone]
+    t.same(
+      await sql`select id, data::text, doc::text from targets where id = any (${all}) order by id`,
+      all.map(id => ({ id, data: kinds[id % 100]?.[1], doc: doc(id) && 'null' }))
+        .toSorted((a, b) => a.id - b.id)
+    )
+    t.same(await sql`select data::text from targets where id = 1`, [{ data: 'null' }])
+  }
 })
 
 t.test('an update of many rows removes a key that an earlier operation returned', async t => {
@@ -245,7 +213,7 @@ t.test('an update of many rows removes a key that an earlier operation returned'
 })
 
 t.test('the error of `$first` names every operation, or the column', async t => {
-  const use = (value: object): Op => op.insert('use', 'targets', [{ id: 1, n: value }])
+  const use = (value: object): Row => op.insert('use', 'targets', [{ id: 1, n: value }])
   const missing = await post([
     readRow('found', 77), readRow('other', 1), use({ $first: ['$found.id', '$other.2.id'] })
   ])
@@ -277,7 +245,7 @@ t.test('other content is data in `values` and inside JSON, and refused elsewhere
   const stored = JSON.parse(
     JSON.stringify(data).replaceAll('"$some.0.id"', '1').replaceAll('$$', '$')
   ) as readonly unknown[]
-  const insert = (values: readonly object[]): Op => ({ op: 'insert', table: 'targets', values })
+  const insert = (values: readonly object[]): Row => ({ op: 'insert', table: 'targets', values })
   const { status } = await post([readRow('some', 1), {
     id: 'it', ...insert(data.map((value, i) => ({ id: 200 + i, data: value })))
   }])
@@ -304,7 +272,7 @@ t.test('other content is data in `values` and inside JSON, and refused elsewhere
     [['$other.0.id'], 'reference_unknown', '[0]'],
     [Array(11).fill('$some.0.id'), 'operand_invalid']
   ]
-  const issuesIn = (operation: Op): readonly string[] =>
+  const issuesIn = (operation: Row): readonly string[] =>
     issuesOf([readRow('some', 1), { id: 'it', ...operation }])
   for (const [$first, code, path = ''] of bad) {
     const value = { $first }
@@ -312,7 +280,7 @@ t.test('other content is data in `values` and inside JSON, and refused elsewhere
     const member = code === 'operand_invalid' ? 'member_invalid' : code
     const isWord = Array.isArray($first) && $first.length > 0 &&
       $first.every(item => typeof item === 'string' && /^\$\w/.test(item))
-    const places: ReadonlyArray<readonly [operation: Op, issue: string]> = [
+    const places: ReadonlyArray<readonly [operation: Row, issue: string]> = [
       [{ op: 'select', table: 'targets', where: { n: { eq: value } } }, `${code} where.n.eq`],
       [{ op: 'update', table: 'targets', all: true, set: { n: value } }, `${member} set.n`],
       ...isWord
