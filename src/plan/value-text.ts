@@ -10,13 +10,12 @@ export function arrayText (
   elements: ReadonlyArray<string | number | null>,
   delimiter = ','
 ): string {
+  // Most have nothing to escape; element by element, half a million would take 100 ms more.
+  const json = JSON.stringify(elements)
+  if (delimiter === ',' && !json.includes('\\')) return `{${json.slice(1, -1)}}`
   return `{${
-    elements.map(element => typeof element === 'string' ? `"${escape(element)}"` : String(element))
-      .join(delimiter)
+    elements.map(element => typeof element === 'string'
+      ? `"${element.replace(/["\\]/g, '\\$&')}"`
+      : String(element)).join(delimiter)
   }}`
-}
-
-/** Most texts have nothing to escape; with replace, a list of half a million took 150 ms. */
-function escape (text: string): string {
-  return text.includes('"') || text.includes('\\') ? text.replace(/["\\]/g, '\\$&') : text
 }

@@ -187,14 +187,16 @@ export function operandListSlot (
   { delimiter, ...place }: SlotPlace & { readonly delimiter: string }
 ): Fragment {
   return written((values, refused) => {
-    const texts = parts.flatMap(({ given, isList, isJson }): ReadonlyArray<string | null> => {
+    const texts: Array<string | null> = []
+    for (const { given, isList, isJson } of parts) {
       const value = valueOf(given, values)
       // A list that is not known yet is NULL.
-      const items = isList ? value as readonly Json[] | null ?? [] : [value]
-      return items.map(item => isJson && item !== null
-        ? writeJson(item)
-        : writeOperand(item, type, { place, refused }))
-    })
+      for (const item of isList ? value as readonly Json[] | null ?? [] : [value]) {
+        texts.push(isJson && item !== null
+          ? writeJson(item)
+          : writeOperand(item, type, { place, refused }))
+      }
+    }
     return arrayText(texts, delimiter)
   }, place)
 }
