@@ -78,7 +78,7 @@ export function buildDirect (node: PlanNode, context: StatementContext): Body {
 
 /** The part of a row that the statement reads, as one value. */
 function rowOf (part: RowPart): Fragment {
-  return part === 'nothing' ? sql`null` : part === 'whole' ? ROW : sql`r.*::record`
+  return part === 'nothing' ? sql`'{}'::pg_catalog.json` : part === 'whole' ? ROW : sql`r.*::record`
 }
 
 const ROW = sql`r.row`

@@ -41,8 +41,8 @@ type Problem = Pick<Failed, 'error' | 'raised' | 'refusal'>
 
 const SKIPPED = Buffer.from('null')
 const NO_ROWS = Buffer.from('[]')
-/** A row of `"returning": []`, which has no value. */
-const NO_COLUMNS: Json = null
+/** A row of `"returning": []`. */
+const NO_COLUMNS: Json = {}
 
 export class Sequence {
   readonly #batch: SeparateBatch

@@ -254,7 +254,7 @@ const allocations = [
   {
     name: 'an insert of 1000 rows',
     batch: [op.insert('i', 'readings', thousandRows(0))],
-    bytes: 1_272_000
+    bytes: 1_116_000
   }
 ] as const
 

@@ -44,7 +44,7 @@ export function buildOperation (
     return { ctes: [], rows: sql`(${buildRead(node, context)}) as r` }
   }
   const row = part === 'nothing'
-    ? sql`null as row`
+    ? sql`'{}'::pg_catalog.json as row`
     : separate ? jsonRow(values, shared.length > 0) : wholeRow(values)
   if (node.kind === 'bulk_update' || (node.kind === 'insert' && node.groups.length > 1)) {
     const returned = part === 'columns'
