@@ -223,6 +223,7 @@ const refused: readonly InvalidOperation[] = ([
   [{ set: { qty: 1 } }, 'member_invalid set'],
   [{ all: true }, 'member_invalid all'],
   [{ from: { table: 'codes', on: { sku: 'code' } } }, 'member_invalid from'],
+  [{ where: {} }, 'where_empty where'],
   [{ values: [{ sku: 'a', qty: { $from: 'n' }, price: { $inc: { $from: 'n' } } }] },
     'member_invalid values[0].price.$inc.$from', 'member_invalid values[0].qty.$from'],
   [{ values: rowsOf(501, () => ({ qty: 1 })) }, 'rows_limit values'],

@@ -137,6 +137,8 @@ t.test('an error of PostgreSQL names the insert, and nothing is written', async 
     [[{ k: 9 }, { k: 9, n: 1 }], updates({ set: { n: 1 } }), 'cardinality_violation'],
     [[{ k: 1 }, { k: 1, n: 1 }], updates({ set: { n: 1 } }), 'cardinality_violation'],
     [one, { columns: ['n'], do: 'nothing' }, 'invalid_column_reference'],
+    [one, { columns: ['nope'], do: 'nothing' }, 'undefined_column'],
+    [one, { constraint: 'nope', do: 'nothing' }, 'undefined_object'],
     [one, updates({ set: { nope: 1 } }), 'undefined_column'],
     [one, updates({ set: { n: { $excluded: 'nope' } } }), 'undefined_column'],
     [one, updates({ set: { n: 'x' } }), 'invalid_text_representation'],

@@ -24,7 +24,7 @@ const schema = `
   create type textrange as range (subtype = text, collation = "C");
   create type docrange as range (subtype = jsonb);
   create type span_of as (r textrange);
-  create table spans (id int primary key, r textrange, d docrange, c span_of);
+  create table spans (id int primary key, r textrange, d docrange, c span_of, cs span_of[]);
   insert into texts values
     (1, '${long}', 'ab', 'a', 'ab', 'ab'), (2, 'b', 'ab c', 'a', 'ab ', '\\x00');
   insert into counted values
@@ -40,8 +40,13 @@ const service = await useService(t, {
   env: { EXPLAIN: 'on' },
   batches: {
     element: named(param, op.insert('w', 'arrays', [{ id: 9, l: ['$params.v'] }]), readArray('l')),
-    spans: named(listParam, op.insert('z', 'z', [{ id: 1, v: 5 }]),
-      op.insert('w', 'spans', [{ id: 9, c: { r: '$params.v' }, d: ['$z.v', 6] }])),
+    spans: named(listParam, op.insert('z', 'z', [{ id: 1, v: 5, tx: 'a' }]),
+      op.insert('w', 'spans', [{
+        id: 9,
+        c: { r: '$params.v' },
+        d: ['$z.v', 6],
+        cs: [{ r: '$params.v' }, { r: ['$z.tx', 'z'] }]
+      }])),
     dates: named(param,
       op.insert('z', 'z', [{ id: 1, tx: '2026-03-05' }]),
       op.update('s', 'counted', { set: { dates: ['$params.v', '$z.tx'] }, where })),
@@ -106,6 +111,7 @@ t.test('bounds of ranges and dimensions of arrays can be references', async t =>
 t.test('the bounds of a range are stored as they are', async t => {
   const texts = ['', ' a ', 'null', 'a]b,(c', String.raw`\n"\\u0041"`, 'a\n\t\u0001\u001fb', '5']
   const many = Array.from({ length: 9 }, (_, id) => ({ id: 20 + id, r: [' ', '$z.0.tx'] }))
+  const cs = many.map((_, i) => ({ r: i % 2 === 0 ? ['$z.0.tx', 'z\n'] : '$z.0.v' }))
   for (const text of texts) {
     const v = [text, 'z\n']
     const z = op.insert('z', 'z', [{ id: 1, v, tx: text }])
@@ -116,14 +122,18 @@ t.test('the bounds of a range are stored as they are', async t => {
         { id: 3, r: ['$z.0.tx', 'z\n'] }, { id: 4, r: '$z.0.v' }, { id: 5, c: { r: '$z.0.v' } },
         { id: 6, c: { r: ['$z.0.tx', 'z\n'] } }
       ]),
-      ...text === '' ? [] : [op.insert('m', 'spans', many)]
+      ...text === '' ? [] : [op.insert('m', 'spans', many)],
+      op.insert('l', 'spans', [{ id: 50, cs }])
     ])
     const [expected, second] = body.data.w
     t.same(body.data.a.map(({ r, c }: { r: string | null, c: { r: string } | null }) => r ?? c?.r),
       Array.from({ length: 4 }, () => expected.r), text)
     t.ok(body.data.m?.every(({ r }: { r: string }) => r === second.r) ?? true, text)
+    t.ok(body.data.l[0].cs.every(({ r }: { r: string }) => r === expected.r), text)
     const { body: given } = await run('spans', v)
-    t.same(given.data.w, [{ id: 9, r: null, d: '[5,6]', c: { r: expected.r } }], text)
+    t.same(given.data.w, [{
+      id: 9, r: null, d: '[5,6]', c: { r: expected.r }, cs: [{ r: expected.r }, { r: '[a,z]' }]
+    }], text)
   }
   for (const v of [null, { a: 1 }, [1]]) {
     for (const r of [['$z.0.v', 'z'], ['$z.0.v', '$z.0.v'], [['$z.0.v'], 'z']]) {
@@ -139,6 +149,11 @@ t.test('the bounds of a range are stored as they are', async t => {
   const { body } = await post([z, op.insert('w', 'spans', [{ id: 1, d: ['$z.0.v', { b: 1 }] }])])
   t.equal(body.data.w[0].d, '["""a""","{""b"": 1}"]')
   t.equal((await run('spans', [null, 'z'])).status, 422)
+})
+
+t.test('a number is no operand of an array', async t => {
+  const { body } = await post([op.select('s', 'counted', { where: { dates: { eq: 5 } } })])
+  t.match(body.error, { code: 'value_invalid', path: ['where', 'dates', 'eq'] })
 })
 
 t.test('a JSON array is no dimension of an array of JSON', async t => {

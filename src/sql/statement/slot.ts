@@ -318,7 +318,8 @@ export function rowsSlot (
     position: given.position,
     members,
     write (values, refused) {
-      if (given.position === undefined && (given.references ?? []).length > 0) {
+      if (given.position === undefined && given.references !== undefined &&
+        given.references.length > 0) {
         return writeJson(writeReferring(given, members, { values, refused, positions }))
       }
       const list = valueOf(given, values) as readonly JsonObject[]
@@ -350,7 +351,7 @@ function writeReferring (
     const known = byName.get(name)
     if (known === undefined) return [name, json]
     const { type, column, member } = known
-    const context = { place: { column, member, row: positions[i] ?? i }, refused }
+    const context = { place: { column, member, row: positions[i] }, refused }
     return [name, isRead(given, values) && !isJson(baseOf(type))
       ? writeRead(json, type, context)
       : writeMember(json, type, issue => refuse(issue, context))]

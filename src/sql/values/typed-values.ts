@@ -418,7 +418,8 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
    */
   buildDifference (path: ColumnPath, target: ColumnPath): Fragment {
     const value = comparableValue(path, this.source)
-    const type = path.resultType === 'column' ? this.source.typeOf(path.column) : undefined
+    // A path into JSON has the type of its column here, which is no number.
+    const type = this.source.typeOf(path.column)
     const difference = this.targetType(target.column, 'difference')
     const isConverted = difference !== undefined && !isNumber(this.typeOf(target.column)) &&
       isNumber(type) && baseOf(type as Type).oid !== difference.oid

@@ -151,6 +151,7 @@ t.test('some batches have no shape', async t => {
       ...['1', 'null', '1,"m":1', '{"$inc":1}', '{"$value":null}'].map(last =>
         byKey('"n":1', 17, i => i === 16 ? last : String(i))),
       `${byKey('"n":1')},1`.replace('],1', ',1]'),
+      `"op":"update","table":"t","key":["id"],"values":[${repeat('null', 17)}]`,
       byKey('"n":1').replace('"n"', '"m"'),
       byKey('"n":1').replace('"key":["id"]', '"key":"id"'),
       insert(deep),
