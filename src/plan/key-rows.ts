@@ -9,7 +9,13 @@ import type { Place, PlanContext } from './context.ts'
 import { documentOf, readDollarMember, referToValue } from './document.ts'
 import type { Assignment, BulkUpdateGroup, JsonDocument, Single, StoredJson } from './nodes.ts'
 import { planNewValue } from './set.ts'
-import { MAX_CELL_ROWS, mayRefer, storeData, storeObjects } from './stored-values.ts'
+import {
+  MAX_CELL_ROWS,
+  mayRefer,
+  storeData,
+  storeObjects,
+  storeWhole
+} from './stored-values.ts'
 import { checkRows, maxGroups, maxRepetition, readRowList } from './values.ts'
 
 /** An element of `key`. */
@@ -80,7 +86,7 @@ function planAlikeRows (
 ): StoredJson | undefined {
   if (list.length <= MAX_CELL_ROWS) return undefined
   const slot = context.findSlot(['values'])
-  if (slot !== undefined) return { ...documentOf(referToValue(slot, true)), inBulk: true }
+  if (slot !== undefined) return storeWhole(referToValue(slot, true))
   const alike = readAlikeRows(key, list)
   return alike && storeData(alike.rows)
 }

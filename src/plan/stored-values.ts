@@ -5,6 +5,7 @@
 import { isNested, writeJson, type Json, type JsonObject } from '../json/parse.ts'
 import type { PlanContext } from './context.ts'
 import {
+  documentOf,
   hasReference,
   placeholderOf,
   planDocument,
@@ -38,6 +39,11 @@ export function storeObjects (
   const value = objects.map(members =>
     Object.fromEntries(members.map(([name, member]) => [name, join(member)])))
   return { kind: 'document', value, references, inBulk: objects.length > MAX_CELL_ROWS }
+}
+
+/** Stores rows that are a value of the batch, or a parameter: the plan does not contain them. */
+export function storeWhole (reference: Reference): StoredJson {
+  return { ...documentOf(reference), inBulk: true }
 }
 
 /** Stores rows in which every string is data. */

@@ -5,7 +5,7 @@ import { isJoining } from '../../schemas/modifier.ts'
 import { maxColumns } from '../../schemas/operation.ts'
 import { isObject, type Json, type JsonObject } from '../json/parse.ts'
 import type { PlanContext } from './context.ts'
-import { documentOf, referToValue } from './document.ts'
+import { referToValue } from './document.ts'
 import { flattenConditions } from './filter.ts'
 import { findColumnProblem } from './name.ts'
 import type { ConflictNode, OutputColumn, Reference, RowGroup, StoredJson } from './nodes.ts'
@@ -16,7 +16,7 @@ import {
   parameterName
 } from './parameter-rows.ts'
 import { referTo } from './reference.ts'
-import { planRows, storeData } from './stored-values.ts'
+import { planRows, storeData, storeWhole } from './stored-values.ts'
 
 /**
  * Maximum number of groups. A group is a separate INSERT within the statement. Measured: each
@@ -49,14 +49,14 @@ export function readRows (values: Json, context: PlanContext): InsertRows | unde
     if (parameter === undefined) return undefined
     const { columns, data } = parameter.rows
     if (data !== undefined) return { rows: data, runs: findRuns(data), store: storeData }
-    return storeWhole([], columns, referTo(name, parameter))
+    return wholeRows([], columns, referTo(name, parameter))
   }
   const rows = readRowList(values, context)
   if (rows === undefined) return undefined
   if (checkRows(rows, context)) {
     const position = context.findSlot(['values'])
     if (position !== undefined) {
-      return storeWhole(rows, Object.keys(rows[0]).toSorted(), referToValue(position, true))
+      return wholeRows(rows, Object.keys(rows[0]).toSorted(), referToValue(position, true))
     }
     const store: InsertRows['store'] = (own, positions) => planRows(own, positions, context)
     return { rows, runs: findRuns(rows), store }
@@ -69,13 +69,12 @@ export function readRows (values: Json, context: PlanContext): InsertRows | unde
 }
 
 /** Rows that the plan does not contain, which name the same columns. */
-function storeWhole (
+function wholeRows (
   rows: readonly JsonObject[],
   columns: readonly string[],
   reference: Reference
 ): InsertRows {
-  const store = (): StoredJson => ({ ...documentOf(reference), inBulk: true })
-  return { rows, runs: [{ columns, positions: [] }], store }
+  return { rows, runs: [{ columns, positions: [] }], store: () => storeWhole(reference) }
 }
 
 /** Reads `values` as a list that is not empty and has at most MAX_ROWS elements. */

@@ -119,7 +119,7 @@ export function factorType (type: Type): Type | undefined {
 }
 
 /** Whether a type is one of numbers, without money. */
-export function isNumber (type: Type | undefined): boolean {
+export function isNumeric (type: Type | undefined): boolean {
   const base = type && baseOf(type)
   return base?.kind === 'base' && base.form !== 'money' && base.form !== 'interval' &&
     COUNTED_OIDS.has(base.oid)

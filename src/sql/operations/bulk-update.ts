@@ -13,18 +13,17 @@ import {
   identifier,
   integer,
   join,
-  parameter,
   sql,
   whereAll,
   type Fragment
 } from '../../fragment/fragment.ts'
 import type { Cell, BulkUpdateGroup, BulkUpdateNode, RowField } from '../../plan/nodes.ts'
 import { readCells, type Cells } from '../../plan/stored-values.ts'
-import { arrayText } from '../../plan/value-text.ts'
 import type { Check } from '../statement/checks.ts'
 import { raise, raiseNumber } from '../statement/raised-error.ts'
 import { tableName, unusedName } from '../statement/table.ts'
 import { buildSkipped, checksWhen } from '../statement/when.ts'
+import { positionAt } from '../values/stored-rows.ts'
 import { expectFewRows } from '../values/typed-json.ts'
 import type { TypedValues, WrittenField } from '../values/typed-values.ts'
 import { applyModifier, buildAssignment, readAs } from './assignment.ts'
@@ -118,7 +117,7 @@ function positionInValues (
 ): Fragment {
   return groups.length === 1
     ? sql`(x.${number} operator(pg_catalog.-) 1)::pg_catalog.int4`
-    : sql`(${parameter(arrayText(positions))}::pg_catalog.int4[])[x.${number}]`
+    : positionAt(positions, sql`x.${number}`)
 }
 
 function buildCells (

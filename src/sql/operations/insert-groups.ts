@@ -10,10 +10,10 @@ import {
   type Fragment
 } from '../../fragment/fragment.ts'
 import type { InsertNode, RowGroup } from '../../plan/nodes.ts'
-import { arrayText } from '../../plan/value-text.ts'
 import type { Check } from '../statement/checks.ts'
 import { raise } from '../statement/raised-error.ts'
 import { unusedName } from '../statement/table.ts'
+import { positionAt } from '../values/stored-rows.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { buildInsert, rowNumber } from './insert.ts'
 import type { BuiltOperation, ReturnedColumns, RowPart } from './output.ts'
@@ -78,11 +78,10 @@ function hasGaps ({ positions }: RowGroup): boolean {
 
 /** The position in `values` of a row of the CTE of a group. */
 function positionInValues ({ group, name, number }: NamedGroup): Fragment {
-  const positions = sql`(${parameter(arrayText(group.positions))}::pg_catalog.int4[])`
   const next = sql`row_number() over ()`
   // For rows without a number see buildOrderCheck.
   const at = number === undefined ? next : sql`coalesce(${name}.${number}, ${next})`
-  return sql`${positions}[${at}]`
+  return positionAt(group.positions, at)
 }
 
 /**

@@ -12,6 +12,7 @@ import {
 import { readWhole } from '../../plan/document.ts'
 import type { Cell, RowGroup } from '../../plan/nodes.ts'
 import { cellOf, findReferences } from '../../plan/stored-values.ts'
+import { arrayText } from '../../plan/value-text.ts'
 import type { StoredRows, TypedValues, WrittenField } from './typed-values.ts'
 
 const COMMA = sql`, `
@@ -83,6 +84,11 @@ function buildArrays (group: RowGroup, values: TypedValues): StoredRows | undefi
 /** The numbers from 1 to the number of rows. */
 export function countTo (rows: number): Fragment {
   return sql`pg_catalog.generate_series(1, ${parameter(String(rows))}::pg_catalog.int4)`
+}
+
+/** The position in `values` of a row of a group, from its number in the group, from 1. */
+export function positionAt (positions: RowGroup['positions'], number: Fragment): Fragment {
+  return sql`(${parameter(arrayText(positions))}::pg_catalog.int4[])[${number}]`
 }
 
 /** Builds rows from one JSON. */

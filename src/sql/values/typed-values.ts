@@ -25,7 +25,7 @@ import type {
   TableName
 } from '../../plan/nodes.ts'
 import { findReferences } from '../../plan/stored-values.ts'
-import { isNumber, isPlain } from '../../values/write.ts'
+import { isNumeric, isPlain } from '../../values/write.ts'
 import { nullRow } from '../statement/table.ts'
 import { nullRowOfCall, type ArgumentBuilder } from './call.ts'
 import { comparableValue, type RowColumns } from './column.ts'
@@ -421,8 +421,8 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     // A path into JSON has the type of its column here, which is no number.
     const type = this.source.typeOf(path.column)
     const difference = this.targetType(target.column, 'difference')
-    const isConverted = difference !== undefined && !isNumber(this.typeOf(target.column)) &&
-      isNumber(type) && baseOf(type as Type).oid !== difference.oid
+    const isConverted = difference !== undefined && !isNumeric(this.typeOf(target.column)) &&
+      isNumeric(type) && baseOf(type as Type).oid !== difference.oid
     const json = sql`pg_catalog.to_json(${value})`
     return isConverted ? this.#convert(json, target, { as: 'difference', stored: true }) : value
   }
