@@ -22,24 +22,39 @@ export interface Duplicate {
   readonly position: number
 }
 
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const COLON = /\s*:/y
+
 /**
- * Returns the first duplicate key or undefined. `text` must be valid JSON. This is slower than
- * parsing, so bodies get it only if they are known to have a duplicate. Tokens are short and always
- * get it.
+ * Returns the first duplicate key or undefined. `text` must be valid JSON. Bodies get it only if
+ * they are known to have a duplicate, tokens always. A regular expression for every string took
+ * three times as long.
  */
 export function findDuplicate (text: string): Duplicate | undefined {
   const scopes: Array<Set<string>> = []
-  // Matches strings (a key if a colon follows) and the brackets of objects.
-  for (const { 0: token, index } of text.matchAll(/"[^"\\]*(?:\\.[^"\\]*)*"(?:\s*:)?|[{}]/g)) {
-    if (token === '{') scopes.push(new Set())
-    else if (token === '}') scopes.pop()
-    else if (token.endsWith(':')) {
-      const quoted = token.slice(0, token.lastIndexOf('"') + 1)
-      const key = JSON.parse(quoted) as string
-      const scope = scopes.at(-1)
-      if (scope?.has(key) === true) return { quoted, position: index }
-      scope?.add(key)
-    }
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (code === 0x7b) scopes.push(new Set()) // {
+    else if (code === 0x7d) scopes.pop() // }
+    if (code !== QUOTE) continue
+    const position = i
+    i = endOfString(text, position)
+    COLON.lastIndex = i + 1
+    if (!COLON.test(text)) continue
+    const quoted = text.slice(position, i + 1)
+    const key = quoted.includes('\\') ? JSON.parse(quoted) as string : quoted.slice(1, -1)
+    const scope = scopes.at(-1)
+    if (scope?.has(key) === true) return { quoted, position }
+    scope?.add(key)
   }
   return undefined
+}
+
+function endOfString (text: string, start: number): number {
+  let i = start + 1
+  while (i < text.length && text.charCodeAt(i) !== QUOTE) {
+    i += text.charCodeAt(i) === BACKSLASH ? 2 : 1
+  }
+  return i
 }
