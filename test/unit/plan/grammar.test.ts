@@ -14,7 +14,6 @@ import { Failure } from '../../../src/errors/catalogue.ts'
 import { parseJson } from '../../../src/json/parse.ts'
 import { readShape } from '../../../src/plan/batch-shape.ts'
 import { planBatch } from '../../../src/plan/plan-batch.ts'
-import { compile } from '../../../src/sql/compile.ts'
 
 const limits = {
   schemas: ['public'] as const,
@@ -231,31 +230,5 @@ t.test('each operator accepts the operands of its schema, and no modifier takes 
       name === '$value' ? [] : [['member_invalid', ['set', 'c', name]]],
       name
     )
-  }
-})
-
-t.test('every operator is compiled to the SQL of its table row', async t => {
-  for (const [name, { sql, takes }] of Object.entries(operators)) {
-    const operand = ({
-      comparand: 1,
-      distinct: 1,
-      list: [1],
-      nonEmptyList: [1],
-      bounds: [1, 2],
-      keyword: true,
-      search: 'x',
-      json: [1],
-      key: 'x',
-      keys: ['x']
-    } as const)[takes]
-    const plan = planBatch(
-      [{ id: 'o', op: 'select', table: 't', where: { c: { [name]: operand } } }] as never,
-      limits
-    )
-    const nothing = { findColumns: () => undefined, findFunction: () => undefined }
-    const text = compile(plan, { ...limits, ...nothing })[0]?.text
-    for (const piece of sql.replace('<column>', 't."c"').split(/<(?:operand|document)>/)) {
-      t.ok(text?.includes(piece), `${name}: ${piece}`)
-    }
   }
 })
