@@ -3,7 +3,6 @@
  * server, the requests that it does not forward, the errors without a main server, and, if Chromium
  * is installed, sending a batch in a browser.
  */
-import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
 import { pino } from 'pino'
 import t from 'tap'
@@ -13,6 +12,7 @@ import { readConfig } from '../../src/config/config.ts'
 import { buildAdmin, type AdminOptions } from '../../src/server/admin.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { CUSTOMER, useShopService } from '../support/database/shop.ts'
+import { useListener } from '../support/network/listen.ts'
 import { browserProgram, openBrowser, tryBatch } from '../support/process/browser.ts'
 import { needs } from '../support/process/programs.ts'
 import { useRestartableService } from '../support/process/restartable-service.ts'
@@ -171,9 +171,7 @@ t.test('an unreachable or unresponsive main server yields 502', async t => {
   const unresponsive = createServer(socket => {
     socket.once('data', () => socket.destroy())
   })
-  unresponsive.listen(0, '127.0.0.1')
-  await once(unresponsive, 'listening')
-  t.teardown(() => unresponsive.close())
+  await useListener(t, unresponsive)
   const servers: ReadonlyArray<readonly [main: AdminOptions['main'], message: RegExp]> = [
     [() => undefined, /request was not sent/],
     [() => ({ address: '127.0.0.1', port: closed }), /request was not sent/],

@@ -5,8 +5,9 @@
  * Execute arrives, and after an error everything up to Sync is skipped.
  */
 import { once } from 'node:events'
-import { createServer, type AddressInfo, type Socket } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import type { Test } from 'tap'
+import { listen } from '../support/network/listen.ts'
 import {
   authenticationOk,
   backendKeyData,
@@ -134,10 +135,8 @@ export async function useFakePostgres (t: Pick<Test, 'teardown'>): Promise<FakeP
     })
     session.serve()
   })
-  listener.listen(0, '127.0.0.1')
-  await once(listener, 'listening')
   const fake: FakePostgres = {
-    url: `postgres://test@127.0.0.1:${(listener.address() as AddressInfo).port}/shop`,
+    url: `postgres://test@127.0.0.1:${await listen(listener)}/shop`,
     exchanges,
     accepted: () => accepted,
     open: () => sockets.size,

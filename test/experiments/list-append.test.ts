@@ -2,12 +2,11 @@
  * Runs the short form of the scenario. Also tests that the check detects broken engines: a gateway
  * in front of the service breaks atomicity, durability or isolation.
  */
-import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { checkHistory } from '../support/elle/levels.ts'
+import { useListener } from '../support/network/listen.ts'
 import { useService } from '../support/service.ts'
 import { listAppend } from './list-append.ts'
 import { startListClients } from './list-clients.ts'
@@ -74,13 +73,8 @@ async function useEngine (t: Test, url: string, engine: Engine): Promise<string>
     }
     const answer = await engine(send, await text(request), { prefer: String(prefer) }, random)
     response.writeHead(answer.status).end(answer.text)
-  }).listen(0, '127.0.0.1')
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
   })
-  await once(server, 'listening')
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return `http://127.0.0.1:${await useListener(t, server)}`
 }
 
 /** Of broken engines; in most cases the first one contains an anomaly. */

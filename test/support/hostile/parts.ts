@@ -34,10 +34,10 @@ export const partGroups: ReadonlyArray<readonly Part[]> = [
     Object.entries(items).map(([name, item]): Part => ({
       name: `${place}: ${name}`, frames, max: UNLIMITED, make: n => make(times(n, item).join())
     }))),
-  Object.entries(rows).map(([name, { max, make }]): Part => ({
+  Object.entries(rows).map(([name, make]): Part => ({
     name: `rows: ${name}`,
     frames: ['insert', 'upsert'],
-    max,
+    max: MAX_ROWS,
     make: n => ({ values: times(n, make) })
   })),
   Object.entries(keyedRows).map(([name, make]): Part => ({

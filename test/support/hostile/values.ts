@@ -9,23 +9,20 @@ import {
   longColumn,
   reference,
   times,
-  MAX_ROWS,
   type Element
 } from './part.ts'
 
 /** Rows of `values`. */
-export const rows: Readonly<Record<string, { max: number, make: Element }>> = {
-  'one column': { max: MAX_ROWS, make: i => `{"a":"x${i}"}` },
-  '200 shapes': { max: MAX_ROWS, make: i => `{"a":"x","c${i % 200}":1}` },
-  'a subset each': {
-    max: MAX_ROWS,
-    make: i => `{${times(14, k => (i >> k) % 2 === 1 ? `"c${k}":1` : '').filter(Boolean).join()}}`
-  },
-  'a reference each': { max: MAX_ROWS, make: i => `{"a":${reference(i)}}` },
-  'references in JSON': { max: MAX_ROWS, make: i => `{"j":{"k":["$p.${i}.a",{"l":"$p.${i}"}]}}` },
-  $first: { max: MAX_ROWS, make: i => `{"a":{"$first":["$p.${i % 100}.a","$q.0.a"]}}` },
-  modifiers: { max: MAX_ROWS, make: i => `{"b":{"$inc":${i}}}` },
-  'nested JSON': { max: MAX_ROWS, make: i => `{"j":${'['.repeat(20)}${i}${']'.repeat(20)}}` }
+export const rows: Readonly<Record<string, Element>> = {
+  'one column': i => `{"a":"x${i}"}`,
+  '200 shapes': i => `{"a":"x","c${i % 200}":1}`,
+  'a subset each': i =>
+    `{${times(14, k => (i >> k) % 2 === 1 ? `"c${k}":1` : '').filter(Boolean).join()}}`,
+  'a reference each': i => `{"a":${reference(i)}}`,
+  'references in JSON': i => `{"j":{"k":["$p.${i}.a",{"l":"$p.${i}"}]}}`,
+  $first: i => `{"a":{"$first":["$p.${i % 100}.a","$q.0.a"]}}`,
+  modifiers: i => `{"b":{"$inc":${i}}}`,
+  'nested JSON': i => `{"j":${'['.repeat(20)}${i}${']'.repeat(20)}}`
 }
 
 /** Rows by key: each has its own. */

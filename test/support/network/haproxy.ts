@@ -23,10 +23,9 @@ export async function startInstance (
   env: Readonly<Record<string, string>> = {}
 ): Promise<RestartableService> {
   const service = await useRestartableService(t, {
-    ...testEnvironment,
     DATABASE_URL: databaseUrl,
-    HTTP_PORT: String(await freePort()),
-    ADMIN_HTTP_PORT: String(await freePort()),
+    POOL_SIZE: testEnvironment.POOL_SIZE,
+    QUEUE_TIMEOUT_MS: testEnvironment.QUEUE_TIMEOUT_MS,
     SHUTDOWN_DELAY_MS: '5000',
     ...env
   }, 'SIGKILL')
