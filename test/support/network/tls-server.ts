@@ -14,7 +14,6 @@ export type Behaviour =
   | 'tls'
   | 'no-tls'
   | 'extra-bytes'
-  | 'error'
   | 'silent'
   | 'close'
   | 'broken-handshake'
@@ -67,7 +66,6 @@ export async function startServer (behaviour: Behaviour, path?: string): Promise
       talk(socket)
     },
     'extra-bytes': socket => socket.write('Spong'),
-    error: socket => socket.end('E\0\0\0\x20SFATAL\0'),
     silent: () => {},
     close: socket => socket.end(),
     'broken-handshake': socket => {
