@@ -5,12 +5,13 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { createServer, type AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { availableMajors, startPostgres, type Postgres } from '../../scripts/dev/postgres.ts'
 import { execute } from '../support/database/execute.ts'
+import { useListener } from '../support/network/listen.ts'
 import { isAlive } from '../support/process/processes.ts'
 import { until } from '../support/until.ts'
 
@@ -132,9 +133,6 @@ t.test('invalid directories, versions, settings and ports are rejected', async t
     message: /did not start on port \d+:\n[^]*no_such_setting/
   })
 
-  const holder = createServer().listen(0, '127.0.0.1')
-  await once(holder, 'listening')
-  const { port } = holder.address() as AddressInfo
+  const port = await useListener(t, createServer())
   await t.rejects(startPostgres({ major, port }), { message: /Address already in use/ })
-  holder.close()
 })
