@@ -192,8 +192,11 @@ export class Compiler {
       if (engine === 'citus') refuseOnCitus(plan, { ...options, mode, isUpload })
       const kept = this.#compileKept(batch, options, known, () =>
         compileSeparate(divide(plan, { values: values.length, isUpload }), options))
-      const findKey: SeparateBatchParts['findKey'] = (table, constraint) =>
-        this.columnTypes.lookup(table)?.uniqueKeys?.get(constraint)?.columns ?? []
+      const findKey: SeparateBatchParts['findKey'] = (table, key) => {
+        const columns = this.columnTypes.lookup(table)
+        const names = 'constraint' in key ? columns?.uniqueKeys?.get(key.constraint)?.columns : key
+        return names?.map(column => ({ column, type: columns?.get(column)?.type })) ?? []
+      }
       const compiled = kept as Required<Compiled>
       current = new SeparateBatch({ plan, compiled, values, limits: options, findKey })
       return current.foresee()

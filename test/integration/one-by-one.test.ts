@@ -85,7 +85,9 @@ t.test('the service refuses what the rows of an operation show', async t => {
       'value_invalid', /take it with different types/],
     [[read(3), byKey({ id: '$s.0.a', a: 1 })], 'value_invalid', /key must not be null/],
     [[read(3), byKey({ id: '$s.0.id', a: 1 }, { id: 3, a: 2 })], 'key_duplicate', /Row 1 /],
-    [[upsert(3, 4, 3)], 'cardinality_violation', /second time/],
+    [[read(1), { ...byKey({ list: '$s.0.list', a: 1 }, { list: [1, 2], a: 2 }), key: ['list'] }],
+      'key_duplicate', /Row 1 /],
+    [[upsert(3, 4, '3')], 'cardinality_violation', /second time/],
     [[op.insert('o', 't', [{ id: 3 }, { id: 3 }], {
       on_conflict: { constraint: 'nope', do: 'update' }
     })], 'undefined_object', /"nope"/],

@@ -4,13 +4,16 @@
  */
 import { fromDatabase } from '../../errors/postgres.ts'
 import { SqlState } from '../../errors/sqlstates.ts'
-import { writeJson, type Json, type JsonObject } from '../../json/parse.ts'
+import { baseOf, type Type } from '../../catalogue/type.ts'
+import { writeCanonically } from '../../json/canonical.ts'
+import { canonicalDecimal, isNumberText, readDecimal } from '../../json/decimal.ts'
+import { isNested, textOf, writeJson, type Json, type JsonObject } from '../../json/parse.ts'
 import { readNumber, readWhole, replaceNumbers } from '../../plan/document.ts'
 import type { PlanNode, Reference, TableName } from '../../plan/nodes.ts'
 import type { Plan } from '../../plan/plan.ts'
 import { isList } from '../../plan/reference.ts'
 import type { SentRows, SeparatePlan, SeparateStatement, Sending } from '../../plan/separate.ts'
-import { copyElement, copyElements } from '../../values/write.ts'
+import { copyElement, copyElements, isNumeric } from '../../values/write.ts'
 import { jsonOf, ReadValue, UNKNOWN, type Values } from './slot.ts'
 import {
   fillStatement,
@@ -27,8 +30,15 @@ export interface FilledStatement {
   readonly statement: Statement
   /** The position of its row in `values`; undefined: it is that of the whole operation. */
   readonly row: number | undefined
-  /** The values of the key of its row, by column. */
-  readonly key: ReadonlyArray<readonly [column: string, value: Json]>
+  /** The columns of the key of its row, each with a text that equal values share, or null. */
+  readonly key: ReadonlyArray<readonly [column: string, text: string | null]>
+}
+
+type Key = NonNullable<SentRows['key']>
+
+interface KeyColumn {
+  readonly column: string
+  readonly type: Type | undefined
 }
 
 export interface SeparateBatchParts {
@@ -41,8 +51,8 @@ export interface SeparateBatchParts {
   /** The values of the batch. */
   readonly values: readonly Json[]
   readonly limits: RowLimits
-  /** Finds the columns of a unique constraint; none if they are not known. */
-  readonly findKey: (table: TableName, constraint: string) => readonly string[]
+  /** Finds the columns of a key, with their types; none of a constraint that is not known. */
+  readonly findKey: (table: TableName, key: Key) => readonly KeyColumn[]
 }
 
 /** How many rows a batch returns. */
@@ -100,7 +110,8 @@ export class SeparateBatch {
       return {
         statement: this.#fillWith(statement, [...own, ...given], row),
         row,
-        key: key.map(([column, number]) => [column, jsonOf(own[number] as Json | ReadValue)])
+        key: key.map(({ column, number, type }) =>
+          [column, writeKey(jsonOf(own[number] as Json | ReadValue), type)])
       }
     })
   }
@@ -109,13 +120,12 @@ export class SeparateBatch {
   #keyOf (
     statement: number,
     { fields, key = [] }: SentRows
-  ): ReadonlyArray<readonly [column: string, number: number]> {
+  ): ReadonlyArray<KeyColumn & { readonly number: number }> {
     const { plan } = this.#parts.compiled.separate.statements[statement] as SeparateStatement
     const { table } = plan.operations[0] as PlanNode
-    const names = 'constraint' in key ? this.#parts.findKey(table, key.constraint) : key
-    const known = names.map(name =>
-      [name, fields.findIndex(({ column }) => column === name)] as const)
-    return known.every(([, number]) => number >= 0) ? known : []
+    const known = this.#parts.findKey(table, key).map(one =>
+      ({ ...one, number: fields.findIndex(({ column }) => column === one.column) }))
+    return known.every(({ number }) => number >= 0) ? known : []
   }
 
   #fillWith (statement: number, inputs: Values, row?: number): Statement {
@@ -221,7 +231,17 @@ class ValueReader {
   }
 }
 
+/** Returns a text that equal values of a type share; null for NULL. */
+function writeKey (value: Json, type: Type | undefined): string | null {
+  if (value === null) return null
+  const base = type && baseOf(type)
+  if (base?.kind === 'base' && base.form === 'json') return writeCanonically(value)
+  if (isNested(value)) return writeJson(value)
+  const text = textOf(value)
+  return isNumeric(type) && isNumberText(text) ? canonicalDecimal(readDecimal(text)) : text
+}
+
 /** The text by which two keys are the same. */
 export function textOfKey (key: FilledStatement['key']): string {
-  return writeJson(key.map(([, value]) => value))
+  return JSON.stringify(key.map(([, text]) => text))
 }
