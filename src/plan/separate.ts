@@ -176,7 +176,7 @@ function updateOfRow (
     kind: 'condition',
     column: toPath(column),
     operator: 'eq',
-    operand: { kind: 'literal', position }
+    operand: documentOf(referToValue(position, true))
   }))
   const changed = all.flatMap(({ column, modifier, position }): readonly Assignment[] => {
     if (modifier === undefined) return []

@@ -122,6 +122,11 @@ const cases: ReadonlyArray<readonly [name: string, batch: Op[] | string, rows: u
       '"values":[{"n":1.0,"v":"a"},{"n":3,"v":"c"},{"n":1,"v":"b"}]}]', 'key_duplicate'],
   ['equal keys of jsonb', '[{"id":"u","op":"update","table":"articles","key":["data"],"values":[' +
     '{"data":{"a":1.0,"b":[2]},"qty":1},{"data":{"b":[2],"a":1},"qty":2}]}]', 'key_duplicate'],
+  ['a string as the key of jsonb', [
+    op.update('text', 'articles', { set: { data: '1' }, where: { sku: { eq: 'fig' } } }),
+    op.update('number', 'articles', { set: { data: 1 }, where: { sku: { eq: 'pear' } } }),
+    { ...articles, key: ['data'], values: [{ data: '1', qty: 4 }], returning: ['sku', 'qty'] }
+  ], [{ sku: 'fig', qty: 4 }]],
   ['keys that a collation compares', [{
     ...codes,
     key: ['word'],
