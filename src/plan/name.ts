@@ -76,13 +76,11 @@ export function findPathProblem (text: string): string | undefined {
     return `A JSON path must have at most ${maxDepth} keys.`
   }
   const { column, keys } = readPath(text)
-  const problem = findColumnProblem(column)
-  if (problem !== undefined) return problem
   // `->>` gives text, which has no keys.
-  return keys.includes('') || /->>.*->/s.test(text)
+  return [column, ...keys].includes('') || /->>.*->/s.test(text)
     ? 'A JSON path must have the form column->key->0->>key: a key after each arrow, and ->> only ' +
       'before the last key.'
-    : undefined
+    : findColumnProblem(column)
 }
 
 /** Returns the number of keys of a path. It stops at one key more than a path may have. */

@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import { operators, type Operator } from '../../../schemas/operator.ts'
 import type { Environment } from '../../../src/config/config.ts'
 import { describePath } from '../../../src/errors/envelope.ts'
+import { findPathProblem } from '../../../src/plan/name.ts'
 import { findFailure, issuesOf, toTexts } from '../../support/issues.ts'
 
 /**
@@ -167,6 +168,7 @@ t.test('invalid names and paths are rejected', async t => {
     [{ or: [{ id: { eq: 1 } }, { 'jb->': { eq: 1 } }], not: { '': { eq: 1 } } },
       'member_invalid where.or[1]["jb->"]', 'member_invalid where.not[""]']
   ])
+  t.match(findPathProblem('->a'), /^A JSON path must have the form/)
 })
 
 t.test('at most ten nested combinators are accepted', async t => {
