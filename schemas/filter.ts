@@ -71,7 +71,8 @@ function operandsWith (columns: TSchema): OperandSchemas {
   })
 }
 
-function capitalize (word: string): string {
+/** Starts a word with a capital letter. */
+export function capitalize (word: string): string {
   return word.charAt(0).toUpperCase() + word.slice(1)
 }
 

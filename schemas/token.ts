@@ -49,7 +49,6 @@ export const TimeClaims = Type.Object({
     Type.Number({ description: 'time of issue; must not be in the future' })
   )
 })
-export type TimeClaims = Static<typeof TimeClaims>
 
 /**
  * The identity of a request: from its verified token, or from ANON_ROLE without a token. It is one

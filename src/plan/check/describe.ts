@@ -2,6 +2,7 @@
  * Describes schemas and places of a request, for the messages of issues.
  */
 import { Kind, type TSchema } from '@sinclair/typebox'
+import { capitalize } from '../../../schemas/filter.ts'
 import { operators } from '../../../schemas/operator.ts'
 import { suggest } from '../../errors/suggestion.ts'
 import { isNumber, type Json } from '../../json/parse.ts'
@@ -85,10 +86,6 @@ function suggestOperator (name: string, known: readonly string[]): string | unde
   return symbol !== undefined && known.includes(symbol)
     ? symbol
     : suggest(name.replace(/^[$_]+/, ''), known)
-}
-
-function capitalize (word: string): string {
-  return word.charAt(0).toUpperCase() + word.slice(1)
 }
 
 /** Describes what a schema accepts, to follow "must be". */
