@@ -18,7 +18,7 @@ import {
   useEngine,
   type Engine
 } from '../support/database/engine.ts'
-import { holdRow, untilSessions } from '../support/database/hold.ts'
+import { holdRow } from '../support/database/hold.ts'
 import { useProxy, type Link, type Proxy } from '../support/network/proxy.ts'
 import { until } from '../support/until.ts'
 
@@ -233,9 +233,16 @@ t.test('no batch is sent on a connection that is being closed', async t => {
   await untilQuiet(engine)
   const connection = await engine.pool.acquire(performance.now() + 1000)
   const { outcome, released } = new Attempt(connection, plainBatch([add(1)]))
-  connection.state.dead = true
-  // In this state the server has executed BEGIN.
-  await untilSessions(database, 1, "state = 'idle in transaction'")
+  const { state } = connection
+  state.dead = true
+  const run = state.transaction as () => Promise<void>
+  // Called once BEGIN was answered.
+  await new Promise<void>(resolve => {
+    state.transaction = () => {
+      resolve()
+      return run()
+    }
+  })
   destroyConnection(connection)
   t.match(await outcome, { kind: 'lost', sent: false })
   await released
