@@ -176,6 +176,7 @@ function updateOfRow (
     kind: 'condition',
     column: toPath(column),
     operator: 'eq',
+    // As a value that is stored: of jsonb, a string is itself, and not the text of JSON.
     operand: documentOf(referToValue(position, true))
   }))
   const changed = all.flatMap(({ column, modifier, position }): readonly Assignment[] => {

@@ -14,7 +14,7 @@ import {
 import type { PlanNode, RowGroup } from '../plan/nodes.ts'
 import type { StatementContext } from './values/context.ts'
 import { buildOperation } from './operations/operation.ts'
-import { rowPartOf, type BuiltOperation, type RowPart } from './operations/output.ts'
+import { NOTHING, rowPartOf, type BuiltOperation, type RowPart } from './operations/output.ts'
 import {
   buildCases,
   buildRowCountChecks,
@@ -78,7 +78,7 @@ export function buildDirect (node: PlanNode, context: StatementContext): Body {
 
 /** The part of a row that the statement reads, as one value. */
 function rowOf (part: RowPart): Fragment {
-  return part === 'nothing' ? sql`'{}'::pg_catalog.json` : part === 'whole' ? ROW : sql`r.*::record`
+  return part === 'nothing' ? NOTHING : part === 'whole' ? ROW : sql`r.*::record`
 }
 
 const ROW = sql`r.row`

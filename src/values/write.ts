@@ -64,7 +64,7 @@ export function writeMember (
     report(text)
     return null
   }
-  const isKept = isJson(baseOf(type)) || (!isNested(value) && text === textOf(value))
+  const isKept = isJson(type) || (!isNested(value) && text === textOf(value))
   return isKept ? value : text
 }
 
@@ -132,8 +132,10 @@ const INTERVAL = builtInNamed('interval')
 /** int8, int2, int4, float4, float8, money, interval and numeric. */
 const COUNTED_OIDS: ReadonlySet<number> = new Set([20, 21, 23, 700, 701, 790, 1186, 1700])
 
-function isJson (type: Type): boolean {
-  return type.kind === 'base' && type.form === 'json'
+/** Whether a type is json or jsonb. */
+export function isJson (type: Type | undefined): boolean {
+  const base = type && baseOf(type)
+  return base?.kind === 'base' && base.form === 'json'
 }
 
 function writeBase (value: Exclude<Json, null>, type: BaseType): string | WriteIssue {
@@ -160,7 +162,7 @@ function writeArray (value: Exclude<Json, null>, type: ArrayType): string | Writ
   const list = value as readonly Json[]
   // Every element may be an array, as for jsonb: the first one decides how many dimensions it has.
   const lengths: number[] = []
-  const ofJson = isJson(baseOf(type.element))
+  const ofJson = isJson(type.element)
   for (let first: Json | undefined = list; isList(first); first = first[0]) {
     lengths.push(first.length)
     if (isElement(first[0]) || (ofJson && dimensions.has(first) && isList(first[0]))) {

@@ -24,6 +24,7 @@ import { buildInsert } from './insert.ts'
 import { buildNestedSelect, buildPlainNestedSelect } from './nested.ts'
 import {
   jsonRow,
+  NOTHING,
   returnedColumns,
   returningList,
   wholeRow,
@@ -44,7 +45,7 @@ export function buildOperation (
     return { ctes: [], rows: sql`(${buildRead(node, context)}) as r` }
   }
   const row = part === 'nothing'
-    ? sql`'{}'::pg_catalog.json as row`
+    ? sql`${NOTHING} as row`
     : separate ? jsonRow(values, shared.length > 0) : wholeRow(values)
   if (node.kind === 'bulk_update' || (node.kind === 'insert' && node.groups.length > 1)) {
     const returned = part === 'columns'

@@ -169,6 +169,9 @@ export function buildNameClash (
  */
 export type RowPart = 'whole' | 'columns' | 'nothing'
 
+/** The part `nothing` of a row: an object without members. */
+export const NOTHING = sql`'{}'::pg_catalog.json`
+
 /** Returns the part of an operation. `unread`: nothing reads its rows. */
 export function rowPartOf (node: PlanNode, unread: boolean): RowPart {
   if (unread || node.output?.length === 0) return 'nothing'

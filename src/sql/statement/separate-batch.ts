@@ -4,16 +4,16 @@
  */
 import { fromDatabase } from '../../errors/postgres.ts'
 import { SqlState } from '../../errors/sqlstates.ts'
-import { baseOf, type Type } from '../../catalogue/type.ts'
+import type { Type } from '../../catalogue/type.ts'
 import { writeCanonically } from '../../json/canonical.ts'
 import { canonicalDecimal, isNumberText, readDecimal } from '../../json/decimal.ts'
-import { isNested, textOf, writeJson, type Json, type JsonObject } from '../../json/parse.ts'
+import { textOf, writeJson, type Json, type JsonObject } from '../../json/parse.ts'
 import { readNumber, readWhole, replaceNumbers } from '../../plan/document.ts'
 import type { PlanNode, Reference, TableName } from '../../plan/nodes.ts'
 import type { Plan } from '../../plan/plan.ts'
 import { isList } from '../../plan/reference.ts'
 import type { SentRows, SeparatePlan, SeparateStatement, Sending } from '../../plan/separate.ts'
-import { copyElement, copyElements, isNumeric } from '../../values/write.ts'
+import { copyElement, copyElements, isJson, isNumeric } from '../../values/write.ts'
 import { jsonOf, ReadValue, UNKNOWN, type Values } from './slot.ts'
 import {
   fillStatement,
@@ -234,9 +234,7 @@ class ValueReader {
 /** Returns a text that equal values of a type share; null for NULL. */
 function writeKey (value: Json, type: Type | undefined): string | null {
   if (value === null) return null
-  const base = type && baseOf(type)
-  if (base?.kind === 'base' && base.form === 'json') return writeCanonically(value)
-  if (isNested(value)) return writeJson(value)
+  if (isJson(type)) return writeCanonically(value)
   const text = textOf(value)
   return isNumeric(type) && isNumberText(text) ? canonicalDecimal(readDecimal(text)) : text
 }

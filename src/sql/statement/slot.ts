@@ -33,6 +33,7 @@ import {
   copyElement,
   copyElements,
   isIssue,
+  isJson,
   scalarText,
   write,
   writeMember
@@ -155,7 +156,7 @@ function writeRead (value: Json, type: Type, context: WriteContext): string | nu
 function markElements (value: Json, type: Type): Json {
   const base = baseOf(type)
   if (base.kind === 'array' && Array.isArray(value)) {
-    return isJson(baseOf(base.element))
+    return isJson(base.element)
       ? copyElements(value)
       : (value as readonly Json[]).map(item => markElements(item, base.element))
   }
@@ -164,10 +165,6 @@ function markElements (value: Json, type: Type): Json {
     const attribute = base.attributes.get(name)
     return [name, attribute === undefined ? item : markElements(item, attribute)]
   }))
-}
-
-function isJson (base: Type): boolean {
-  return 'form' in base && base.form === 'json'
 }
 
 /** A part of a list: a list, of which the values are elements, or a single value. */
@@ -352,7 +349,7 @@ function writeReferring (
     if (known === undefined) return [name, json]
     const { type, column, member } = known
     const context = { place: { column, member, row: positions[i] }, refused }
-    return [name, isRead(given, values) && !isJson(baseOf(type))
+    return [name, isRead(given, values) && !isJson(type)
       ? writeRead(json, type, context)
       : writeMember(json, type, issue => refuse(issue, context))]
   })))
