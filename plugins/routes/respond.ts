@@ -93,7 +93,7 @@ function renderTiming (
 ): string {
   const took = report === undefined
     ? [entry('key', answered - compiled)]
-    : [entry('wait', report.since - compiled), ...describe(report)]
+    : [entry('wait', report.since - compiled), ...describe(report, answered)]
   return [
     entry('request', read - received),
     entry('plan', compiled - read),
@@ -102,15 +102,18 @@ function renderTiming (
   ].join(', ')
 }
 
-/** `wait` ends when the statements of the last attempt are sent. */
-function describe ({ ms, sessionMs = ms, operations }: BatchReport): readonly string[] {
+/** `wait` ends when the statements of the last attempt are sent, `commit` where `total` does. */
+function describe (
+  { since, ms, sessionMs = ms, operations }: BatchReport,
+  answered: number
+): readonly string[] {
   const slowest = new Set(
     operations.toSorted((one, other) => other.ms - one.ms).slice(0, MOST_OPERATIONS)
   )
   const named = operations.flatMap((operation, index) =>
     slowest.has(operation) ? [renderOperation(operation, index)] : []
   )
-  const rest = ms - operations.reduce((sum, { ms }) => sum + ms, sessionMs)
+  const rest = operations.reduce((rest, { ms }) => rest - ms, answered - since - sessionMs)
   return [entry('session', sessionMs), ...named, entry('commit', rest)]
 }
 
