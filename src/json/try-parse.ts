@@ -24,7 +24,6 @@ export interface Duplicate {
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
-const COLON = /\s*:/y
 
 /**
  * Returns the first duplicate key or undefined. `text` must be valid JSON. Bodies get it only if
@@ -33,20 +32,21 @@ const COLON = /\s*:/y
  */
 export function findDuplicate (text: string): Duplicate | undefined {
   const scopes: Array<Set<string>> = []
+  let string = { start: 0, end: 0 }
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i)
     if (code === 0x7b) scopes.push(new Set()) // {
     else if (code === 0x7d) scopes.pop() // }
-    if (code !== QUOTE) continue
-    const position = i
-    i = endOfString(text, position)
-    COLON.lastIndex = i + 1
-    if (!COLON.test(text)) continue
-    const quoted = text.slice(position, i + 1)
-    const key = quoted.includes('\\') ? JSON.parse(quoted) as string : quoted.slice(1, -1)
-    const scope = scopes.at(-1)
-    if (scope?.has(key) === true) return { quoted, position }
-    scope?.add(key)
+    else if (code === QUOTE) {
+      string = { start: i, end: endOfString(text, i) }
+      i = string.end
+    } else if (code === 0x3a) { // Outside of strings, a colon follows a key.
+      const quoted = text.slice(string.start, string.end + 1)
+      const key = quoted.includes('\\') ? JSON.parse(quoted) as string : quoted.slice(1, -1)
+      const scope = scopes.at(-1) as Set<string>
+      if (scope.has(key)) return { quoted, position: string.start }
+      scope.add(key)
+    }
   }
   return undefined
 }

@@ -115,9 +115,20 @@ export function planDocument (
   const position = context.findSlot(path)
   if (position !== undefined) return documentOf(referToValue(position, isNested(value)))
   const references: Reference[] = []
-  const isData = isNested(value) && !writeJson(value).includes('"$')
+  const isData = isNested(value) && !holdsDollar(value)
   const replaced = isData ? value : replaceStrings(value, path, { context, minRows, references })
   return { kind: 'document', value: replaced, references }
+}
+
+/** Whether a name or a string in a value begins with `$`. */
+function holdsDollar (value: Json): boolean {
+  if (typeof value === 'string') return value.startsWith('$')
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i++) if (holdsDollar(value[i] as Json)) return true
+  } else if (isObject(value)) {
+    for (const key in value) if (key.startsWith('$') || holdsDollar(value[key] as Json)) return true
+  }
+  return false
 }
 
 /** A document that is the value of a reference. */

@@ -317,7 +317,7 @@ export function readAlikeRows (key: Json, rows: readonly Json[]): AlikeRows | un
     if (operands === undefined || names.some(name => operands[name] === null)) return undefined
     own.push(operands)
   }
-  if (hasEqualKeys(key, own) || mayRefer(own)) return undefined
+  if (mayRefer(own) || hasEqualKeys(key, own)) return undefined
   return { shape: JSON.stringify(members.toSorted(([a], [b]) => a < b ? -1 : 1)), rows: own }
 }
 

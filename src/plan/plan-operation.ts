@@ -72,8 +72,7 @@ export function planOperation (context: PlanContext): PlanNode | undefined {
   }
   if (kind === undefined) return undefined
   for (const [name, value] of Object.entries(operation)) {
-    const parts = name === 'values' ? PARTS_IN_ROWS : 1
-    countReferences(value, parts, { context, path: [name] })
+    countReferences(value, name === 'values' ? PARTS_IN_ROWS : 1, { context, path: [name] })
   }
   const members = checkMembers(kind, context)
   const common = {
@@ -92,8 +91,8 @@ export function planOperation (context: PlanContext): PlanNode | undefined {
 const PARTS_IN_ROWS = 0.5
 
 /**
- * Counts each reference of a member, also inside stored JSON, as this number of parts. Nothing else
- * counts `$first` in rows, which is as much text as an operator.
+ * Counts each reference of a member, also inside stored JSON, as this number of parts. In an
+ * operand such as that of `$first` it counts whole: nothing else counts the modifiers of rows.
  */
 function countReferences (value: Json, parts: number, place: Place): void {
   if (typeof value === 'string') {
@@ -103,8 +102,7 @@ function countReferences (value: Json, parts: number, place: Place): void {
     for (let i = 0; i < value.length; i++) countReferences(value[i] as Json, parts, place)
   } else if (isObject(value)) {
     for (const key in value) {
-      if (key === '$first' && parts === PARTS_IN_ROWS) place.context.count(1, place.path)
-      countReferences(value[key] as Json, parts, place)
+      countReferences(value[key] as Json, key.startsWith('$') ? 1 : parts, place)
     }
   }
 }

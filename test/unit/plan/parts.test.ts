@@ -97,8 +97,8 @@ t.test('a reference counts wherever it stands', async t => {
     where_list: [where({ x: { in: ['$a.0.x', '$$a.0.x', '$5'] } }), 2],
     set: [set({ k: ['$a.0.x'] }), 1],
     args: [op.call('s', 'f', { x: { k: '$a.0.x' } }), 1],
-    values: [insert(list(20, i => i === 0 ? { x: '$a.0.x' } : { x: i })), 2],
-    first_of_row: [insert([{ x: { $first: ['$a.0.x'] } }]), 3]
+    values: [insert(list(20, i => i < 2 ? { x: '$a.0.x' } : { x: i })), 2],
+    operand_of_row: [insert([{ x: { $first: ['$a.0.x'] } }]), 2]
   }
   for (const [place, [operation, others]] of Object.entries(places)) {
     t.doesNotThrow(() => plan([source, operation], others + 1), place)
