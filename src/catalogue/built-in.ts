@@ -25,8 +25,6 @@ export const TypeOid = {
   numeric: 1700
 } as const
 
-const COMMA = sql`, `
-
 type Entry = readonly [oid: number, typname: string, form: Form, name?: string]
 
 /**
@@ -78,7 +76,7 @@ const TYPES = new Map(BASE_TYPES.map(entry => [entry[0], toType(entry)]))
 const NAMED = new Map(BASE_TYPES.map(([oid, typname]) => [typname, TYPES.get(oid)]))
 
 /** The OIDs of these types, as SQL. */
-export const builtInOids: Fragment = join([...TYPES.keys()].map(integer), COMMA)
+export const builtInOids: Fragment = join([...TYPES.keys()].map(integer))
 
 /**
  * Returns one of these types by its OID, with a type modifier (pg_attribute.atttypmod); undefined
@@ -148,7 +146,7 @@ export function limitedType (type: BaseType): Fragment {
   const limits = type.form === 'interval'
     ? bitsOfInterval(type.modifier)
     : [type.length, type.precision, type.scale].filter(limit => limit !== undefined)
-  return limits.length === 0 ? name : sql`${name}(${join(limits.map(integer), COMMA)})`
+  return limits.length === 0 ? name : sql`${name}(${join(limits.map(integer))})`
 }
 
 /** The fields and the precision of an interval, as intervaltypmodin takes them. */

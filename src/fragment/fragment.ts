@@ -121,8 +121,11 @@ export function fill (text: string, holes: Readonly<Record<string, Fragment>>): 
 /** For each text of `fill`: its pieces, and between them the names of its placeholders. */
 const splitTexts = new Map<string, readonly string[]>()
 
+export const COMMA = sql`, `
+export const AND = sql` and `
+
 /** The fragments, with `separator` between them. */
-export function join (fragments: readonly Fragment[], separator: Fragment): Fragment {
+export function join (fragments: readonly Fragment[], separator = COMMA): Fragment {
   return { [brand]: { kind: 'list', items: fragments, separator } }
 }
 
@@ -130,8 +133,6 @@ export function join (fragments: readonly Fragment[], separator: Fragment): Frag
 export function whereAll (conditions: readonly Fragment[]): Fragment {
   return conditions.length === 0 ? empty : sql` where ${join(conditions, AND)}`
 }
-
-const AND = sql` and `
 
 function verbatim (text: string): Fragment {
   return { [brand]: { kind: 'text', text, ofRequest: false } }

@@ -98,8 +98,7 @@ function readFacts (
 }
 
 const fixedSettings = join(
-  FIXED_SETTINGS.map(([name, value]) => sql`(${constant(name)}, ${constant(value)})`),
-  sql`, `
+  FIXED_SETTINGS.map(([name, value]) => sql`(${constant(name)}, ${constant(value)})`)
 )
 
 /**

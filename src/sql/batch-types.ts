@@ -115,7 +115,7 @@ export class BatchTypes implements LearnedTypes {
       ...functions.length === 0 ? [] : [sql`(${functionTypesQuery(functions)}) as ${FUNCTIONS}`]
     ]
     return {
-      text: render(sql`select ${join(columns, sql`, `)}`).text,
+      text: render(sql`select ${join(columns)}`).text,
       remember: ({ columns, functions }) => {
         if (typeof columns === 'string') {
           this.#absent = new Set(columnTypes.remember(columns).map(tableKey))

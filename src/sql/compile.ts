@@ -142,7 +142,7 @@ function buildCtes (
   { references, needs }: StatementContext
 ): Fragment {
   const all = [...references.sourceCtes(), ...needs.rowCtes(), ...ctes]
-  return all.length === 0 ? empty : sql`with ${join(all, sql`, `)} `
+  return all.length === 0 ? empty : sql`with ${join(all)} `
 }
 
 /** Returns undefined if the statement has more parameters than the protocol can count. */

@@ -172,7 +172,7 @@ function listOf (rows: Fragment): Fragment {
  * that contains its type.
  */
 function describedTables ({ schemas, role }: TableOptions, type: Fragment): Fragment {
-  const names = sql`array[${join(schemas.map(constant), sql`, `)}]::name[]`
+  const names = sql`array[${join(schemas.map(constant))}]::name[]`
   const may = (privilege: string): Fragment =>
     role === undefined
       ? sql`true`

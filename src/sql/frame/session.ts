@@ -123,7 +123,7 @@ export function sessionAgainStatement (
 }
 
 function setSession (columns: readonly Fragment[]): Statement {
-  return { ...render(sql`select ${join(columns, sql`, `)}`), prepare: true }
+  return { ...render(sql`select ${join(columns)}`), prepare: true }
 }
 
 /** Adds what sets the role to what sets the rest. */
@@ -252,7 +252,7 @@ export function searchPath (
   { schemas }: Pick<SessionDefaults, 'schemas'>,
   { extraSchemas }: Pick<ConnectionFacts, 'extraSchemas'>
 ): Fragment {
-  return join([...[...schemas, ...extraSchemas].map(identifier), sql`pg_temp`], sql`, `)
+  return join([...[...schemas, ...extraSchemas].map(identifier), sql`pg_temp`])
 }
 
 /**

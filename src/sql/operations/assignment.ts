@@ -90,7 +90,7 @@ export function buildConflictClause (
   const { target, update } = conflict
   const at = 'constraint' in target
     ? sql` on constraint ${identifier(target.constraint)}`
-    : sql` (${join(target.columns.map(identifier), sql`, `)})${
+    : sql` (${join(target.columns.map(identifier))})${
       buildWhere(target.where, values, { constants: true })
     }`
   if (update === undefined) return sql` on conflict${at} do nothing`
@@ -104,7 +104,7 @@ export function buildConflictClause (
       : sql`${identifier(value.column)} = ${text}`
   })
   const also = marked ? [markRow(false)] : []
-  return sql` on conflict${at} do update set ${join(assignments, sql`, `)}${
+  return sql` on conflict${at} do update set ${join(assignments)}${
     buildWhere(update.where, values, { also })
   }`
 }

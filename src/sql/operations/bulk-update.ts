@@ -9,6 +9,7 @@
  * exact type. Although `x0` is a CTE, the comparison of keys can use an index of the table.
  */
 import {
+  AND,
   empty,
   identifier,
   integer,
@@ -30,8 +31,6 @@ import { applyModifier, buildAssignment, readAs } from './assignment.ts'
 import { buildConditions, IS_NOT_NULL, IS_NULL } from './filter.ts'
 import type { BuiltOperation, ReturnedColumns } from './output.ts'
 
-const AND = sql` and `
-const COMMA = sql`, `
 const UNION = sql` union all `
 
 export function buildBulkUpdate (
@@ -61,7 +60,7 @@ export function buildBulkUpdate (
   })
   const ofAll = (columns: Fragment): Fragment =>
     join(groups.map(({ changed }) => sql`select ${columns} from ${changed}`), UNION)
-  const columns = join(names.map(identifier), COMMA)
+  const columns = join(names.map(identifier))
   const rows = ofAll(sql`${columns}, ${position}`)
   return {
     ctes: [...updates, sql`r as (select ${selected} from (${rows}) as u order by ${position})`],
@@ -90,8 +89,8 @@ function buildRows (
   const { from, stored } = cells === undefined
     ? values.buildRows(rows, fields.map(toWritten), { positions, number })
     : {
-        from: sql`(values ${join(buildCells(group, cells, values), COMMA)}) as x (${
-          join([...fields.map(({ name }) => identifier(name)), number], COMMA)
+        from: sql`(values ${join(buildCells(group, cells, values))}) as x (${
+          join([...fields.map(({ name }) => identifier(name)), number])
         })`,
         stored: fields.map(readField)
       }
@@ -104,7 +103,7 @@ function buildRows (
       : sql`case when false then (null::${tableName(values.table)}).${identifier(column)}
           else ${value} end`} as ${identifier(name)}`
   })
-  return sql`select ${join([...columns, sql`${position} as ${number}`], COMMA)} from ${from}${
+  return sql`select ${join([...columns, sql`${position} as ${number}`])} from ${from}${
     whereAll(conditions)
   }${cells === undefined ? expectFewRows : empty}`
 }
@@ -132,7 +131,7 @@ function buildCells (
       const read = { as: readAs(field.modifier), stored, row: positions[i] }
       return values.buildCell(cell, field.column, read)
     })
-    return sql`(${join([...built, integer(positions[i] as number)], COMMA)})`
+    return sql`(${join([...built, integer(positions[i] as number)])})`
   })
 }
 
@@ -162,7 +161,7 @@ function buildGroupUpdate (
   const matches = keysOf(group).map(field =>
     sql`${values.row}.${identifier(field.column)} = ${readField(field)}`
   )
-  return sql`update ${tableName(table)} as t set ${join(assignments, COMMA)} from ${source} as x
+  return sql`update ${tableName(table)} as t set ${join(assignments)} from ${source} as x
     where ${join([...matches, ...conditions], AND)}`
 }
 
@@ -214,7 +213,7 @@ function checkDistinct (
 ): readonly Fragment[] {
   const [group] = groups as readonly [BulkUpdateGroup, ...BulkUpdateGroup[]]
   if (groups.length === 1 && group.positions.length === 1) return []
-  const keys = join(keysOf(group).map(({ name }) => identifier(name)), COMMA)
+  const keys = join(keysOf(group).map(({ name }) => identifier(name)))
   const all = join(
     rows.map(source => sql`select ${number}, ${keys} from ${source}`),
     UNION

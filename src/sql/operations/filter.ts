@@ -4,6 +4,7 @@
  */
 import { operators, type Operator } from '../../../schemas/operator.ts'
 import {
+  AND,
   empty,
   fill,
   identifier,
@@ -73,7 +74,7 @@ function buildPredicate (predicate: Predicate, context: Context): Fragment {
     join(predicates.map(inner => buildPredicate(inner, context)), operator)
   switch (predicate.kind) {
     case 'and':
-      return sql`(${joinAll(predicate.of, sql` and `)})`
+      return sql`(${joinAll(predicate.of, AND)})`
     case 'or':
       return sql`(${joinAll(predicate.of, sql` or `)})`
     case 'not':
@@ -156,8 +157,8 @@ export function buildAfter (starts: readonly PageStart[], values: TypedValues): 
     value.kind === 'literal' && nullsFirst && descending === first.descending
   )
   if (uniform) {
-    const columns = join(keys.map(({ column }) => column), sql`, `)
-    const operands = join(keys.map(({ operand }) => operand), sql`, `)
+    const columns = join(keys.map(({ column }) => column))
+    const operands = join(keys.map(({ operand }) => operand))
     return sql`(${columns}) ${first.descending ? sql`<` : sql`>`} (${operands})`
   }
   const behind = buildBehind(keys)

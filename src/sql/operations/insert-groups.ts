@@ -31,7 +31,7 @@ export function buildGroups (
     const statement = buildInsert(node, values, { group, numbered: number !== undefined })
     return sql`${name} as (${statement} returning ${returned}${numbers})`
   })
-  const columns = join(names.map(identifier), sql`, `)
+  const columns = join(names.map(identifier))
   const placed = groups.map(group =>
     sql`select ${columns}, ${positionInValues(group)} as ${position} from ${group.name}`
   )

@@ -24,8 +24,6 @@ import { buildConflictClause, buildNewValue } from './assignment.ts'
 import { markRow } from './output.ts'
 import { buildSource } from './source.ts'
 
-const COMMA = sql`, `
-
 interface InsertedRows {
   /** One of several groups. */
   readonly group?: RowGroup
@@ -67,7 +65,7 @@ function buildLists (
     const built = columns.map(column =>
       values.buildCell(row.get(column) as Cell, column, { row: positions[i] })
     )
-    return sql`(${join(built, COMMA)})`
+    return sql`(${join(built)})`
   })
 }
 
@@ -89,18 +87,18 @@ function buildRows (
       ? DEFAULTS
       : sql` select from ${countTo(positions.length)} as x (${number})${where}`
   }
-  const names = join(columns.map(identifier), COMMA)
+  const names = join(columns.map(identifier))
   const lists = buildLists(group, values)
   if (lists !== undefined && conditions.length === 0 && !numbered) {
-    return sql` (${names}) values ${join(lists, COMMA)}`
+    return sql` (${names}) values ${join(lists)}`
   }
   const { from, stored }: StoredRows = lists === undefined
     ? buildStoredRows(group, values)
     : {
-        from: sql`(values ${join(lists, COMMA)}) as x (${names})`,
+        from: sql`(values ${join(lists)}) as x (${names})`,
         stored: columns.map(name => sql`x.${identifier(name)}`)
       }
-  if (!numbered) return sql` (${names}) select ${join(stored, COMMA)} from ${from}${where}`
+  if (!numbered) return sql` (${names}) select ${join(stored)} from ${from}${where}`
   return sql` (${names}) select ${names} from (select ${
     nameStored(columns, stored)
   }, row_number() over () as ${number} from ${from}) as x${where}`
@@ -152,7 +150,7 @@ function buildQueryRows (
   const numbered = sql`select q.*, pg_catalog.row_number() over () as ${NUMBER}
     from (${buildSource(source, values)}) as q limit ${integer(maxRows + 1)}`
   const where = whereAll([...conditions, ...checkNumber(maxRows, values)])
-  return sql` (${join(names, COMMA)}) select ${join(stored, COMMA)}
+  return sql` (${join(names)}) select ${join(stored)}
     from (${numbered}) as ${SOURCE_ROW}${where}`
 }
 

@@ -11,7 +11,15 @@
  *
  * The total counts the rows of all levels so far, so a small request cannot read without limit.
  */
-import { empty, identifier, integer, join, sql, type Fragment } from '../../fragment/fragment.ts'
+import {
+  COMMA,
+  empty,
+  identifier,
+  integer,
+  join,
+  sql,
+  type Fragment
+} from '../../fragment/fragment.ts'
 import type { NestedSelect } from '../../plan/nested.ts'
 import type { NestedRead, NestedReads, TableName } from '../../plan/nodes.ts'
 import { isAllColumns } from '../../plan/output.ts'
@@ -21,8 +29,6 @@ import { columnValue } from '../values/column.ts'
 import type { TypedValues } from '../values/typed-values.ts'
 import { wholeRow } from './output.ts'
 import { buildRows, outputColumn, ownColumn, type Read } from './select.ts'
-
-const COMMA = sql`, `
 
 /** Builds a query whose rows are one value `row` each. */
 export function buildNestedSelect (node: NestedSelect, values: TypedValues): Fragment {
@@ -65,7 +71,7 @@ function buildLevel (
   })
   const own = read.output === undefined
     ? sql`(${base}.row).*`
-    : join(read.output.map(({ name }) => sql`${base}.${identifier(name)}`), COMMA)
+    : join(read.output.map(({ name }) => sql`${base}.${identifier(name)}`))
   return sql`select p.*::record as row,
       sum(1${all('count')}) over (rows unbounded preceding) as total
     from (${rows}) as ${base}${all('source')}
@@ -178,7 +184,7 @@ function buildPlainLevel (
   ]
   const guard = guards.length === 0
     ? empty
-    : sql` cross join lateral (select ${join(guards, COMMA)}) as g`
+    : sql` cross join lateral (select ${join(guards)}) as g`
   // A computed column that returns a set is called once.
   const order = read.order.map(({ by, ...direction }) => {
     const isKnown = typeof by === 'string' || by.resultType !== 'column' ||
@@ -192,7 +198,7 @@ function buildPlainLevel (
       all('several')
     } as several`,
     joins: sql`${all('source')} cross join lateral (
-      select ${join(own ?? [whole], COMMA)}${all('value')}) as p${guard}`,
+      select ${join(own ?? [whole])}${all('value')}) as p${guard}`,
     also
   })
 }

@@ -79,8 +79,6 @@ function buildRead (
   return plain ? buildPlainNestedSelect(node, values) : buildNestedSelect(node, values)
 }
 
-const COMMA = sql`, `
-
 function buildUpdate (node: UpdateNode, values: TypedValues): Fragment {
   const { table, set } = node
   const isPlain = ({ modifier }: Assignment): boolean => modifier === '$value'
@@ -91,7 +89,7 @@ function buildUpdate (node: UpdateNode, values: TypedValues): Fragment {
     .map(value => buildAssignment(value, values))
   const { source, conditions, unambiguous } = buildJoin(node, values, sql`from`)
   const checks = values.evaluateOnce(checksWhen(node, [...converted, ...unambiguous]))
-  return sql`update ${tableName(table)} as t set ${join([...plain, ...computed], COMMA)}${source}${
+  return sql`update ${tableName(table)} as t set ${join([...plain, ...computed])}${source}${
     whereAll([...conditions, ...checks])
   }`
 }

@@ -127,17 +127,14 @@ export function returningList (
   all = sql`t.*`
 ): Fragment {
   const clash = buildNameClash(output)
-  return join(
-    output.map(column => {
-      if (isAllColumns(column)) return all
-      const value = returnedValue(column, columns)
-      const checked = clash === undefined
-        ? value
-        : sql`case when (case when false then (select ${clash}) end) is null then ${value} end`
-      return sql`${checked} as ${identifier(column.name)}`
-    }),
-    sql`, `
-  )
+  return join(output.map(column => {
+    if (isAllColumns(column)) return all
+    const value = returnedValue(column, columns)
+    const checked = clash === undefined
+      ? value
+      : sql`case when (case when false then (select ${clash}) end) is null then ${value} end`
+    return sql`${checked} as ${identifier(column.name)}`
+  }))
 }
 
 function returnedValue (column: OutputColumn, columns: RowColumns): Fragment {
@@ -160,7 +157,7 @@ export function buildNameClash (
   if (names.length === 0 || names.length === output.length) return undefined
   const columns = [...more, ...names.map(name => sql`o.${name}`)]
   const nulls = names.map(name => sql`, null as ${name}`)
-  return sql`row(${join(columns, sql`, `)}) as "0" from (select ${row}.*${join(nulls, empty)}) as o`
+  return sql`row(${join(columns)}) as "0" from (select ${row}.*${join(nulls, empty)}) as o`
 }
 
 /**
@@ -200,11 +197,8 @@ export function returnedColumns (
   return {
     returned: returningList(output, values, wholeRow(values, all)),
     names: output.map(column => isAllColumns(column) ? all : column.name),
-    selected: join(
-      output.map(column =>
-        isAllColumns(column) ? sql`(${identifier(all)}).*` : identifier(column.name)),
-      sql`, `
-    )
+    selected: join(output.map(column =>
+      isAllColumns(column) ? sql`(${identifier(all)}).*` : identifier(column.name)))
   }
 }
 

@@ -68,9 +68,9 @@ export function buildRows (
     : join(output.map(column => {
       if (isAllColumns(column)) return sql`${values.row}.*`
       return outputColumn(column, isCompared || column.distinct === true ? comparable : plain)
-    }), sql`, `)
+    }))
   const groups = groupBy.length > 0
-    ? sql` group by ${join(groupBy.map(comparable), sql`, `)}`
+    ? sql` group by ${join(groupBy.map(comparable))}`
     : empty
   const order = buildOrder(node.order, comparable)
   const outer = having.length === 0 ? undefined : orderOutside(node, output, comparable)
@@ -122,7 +122,7 @@ function orderOutside (
   const outer = order.map((key, i) => ({ ...key, by: keys[i] as string }))
   return {
     keys: join(more, empty),
-    selected: join(names.map(name => sql`o.${identifier(name)}`), sql`, `),
+    selected: join(names.map(name => sql`o.${identifier(name)}`)),
     order: buildOrder(outer, comparable, sql`o.`)
   }
 }
@@ -208,9 +208,9 @@ function buildGuard (
   const columns = named.map((column, i) => sql`${column} as ${identifier(String(i))}`)
   const subquery = once.size === 0
     ? empty
-    : sql` cross join lateral (select ${join([...once].map(ofTable), sql`, `)}) as c`
+    : sql` cross join lateral (select ${join([...once].map(ofTable))}) as c`
   return sql`${subquery} left join lateral (select ${
-    clash ?? join(columns, sql`, `)
+    clash ?? join(columns)
   }) as g on false`
 }
 
@@ -231,16 +231,11 @@ function buildOrder (
   output = empty
 ): Fragment {
   if (order.length === 0) return empty
-  return sql` order by ${
-    join(
-      order.map(key =>
-        sql`${typeof key.by === 'string' ? sql`${output}${identifier(key.by)}` : column(key.by)}${
-          buildDirection(key)
-        }`
-      ),
-      sql`, `
-    )
-  }`
+  return sql` order by ${join(order.map(key =>
+    sql`${typeof key.by === 'string' ? sql`${output}${identifier(key.by)}` : column(key.by)}${
+      buildDirection(key)
+    }`
+  ))}`
 }
 
 function buildDirection ({ direction, nulls }: Omit<SortKey, 'by'>): Fragment {

@@ -69,8 +69,8 @@ function buildRowsQuery (source: RowsSource, values: TypedValues): Fragment {
   })
   const groups = groupBy.length === 0
     ? empty
-    : sql` group by ${join(groupBy.map(({ column }) => field(column)), sql`, `)}`
-  return sql`select ${join(columns, sql`, `)} from (${
+    : sql` group by ${join(groupBy.map(({ column }) => field(column)))}`
+  return sql`select ${join(columns)} from (${
     buildSourceRows(source, values)
   }) as r${groups}`
 }

@@ -2,6 +2,7 @@
  * Checks that a statement makes after its operation has run, before it returns the result.
  */
 import {
+  AND,
   constant,
   empty,
   integer,
@@ -43,7 +44,7 @@ export function buildRowCountChecks (
   const { min, max } = expect
   const bounds = [
     ...(min > 0
-      ? [join([...buildWhen({ when }), sql`${rows} < ${parameter(String(min))}`], sql` and `)]
+      ? [join([...buildWhen({ when }), sql`${rows} < ${parameter(String(min))}`], AND)]
       : []),
     ...(max < Infinity ? [sql`${rows} > ${parameter(String(max))}`] : [])
   ]
@@ -90,7 +91,7 @@ export function buildSkipCheck (
 ): readonly Check[] {
   const when = buildWhen(node)
   if (when.length === 0) return []
-  return [{ when: sql`(${join(when, sql` and `)}) is not true`, then: keepAnswer(NULL, keep) }]
+  return [{ when: sql`(${join(when, AND)}) is not true`, then: keepAnswer(NULL, keep) }]
 }
 
 const NULL = sql`'null'`

@@ -17,5 +17,5 @@ export function refuseStatement (tables: readonly TableName[]): Statement {
   const lookups = tables.map(table =>
     sql`pg_catalog.to_regclass(${constant(render(tableName(table)).text)})`
   )
-  return { ...render(sql`select ${join([...lookups, raise('refused')], sql`, `)}`), prepare: false }
+  return { ...render(sql`select ${join([...lookups, raise('refused')])}`), prepare: false }
 }

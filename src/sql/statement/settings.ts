@@ -3,7 +3,7 @@
  * settings on which the text form of values depends.
  */
 import { randomUUID } from 'node:crypto'
-import { constant, fixed, join, sql, type Fragment } from '../../fragment/fragment.ts'
+import { AND, constant, fixed, join, sql, type Fragment } from '../../fragment/fragment.ts'
 import { FORMATS } from '../../postgres/facts.ts'
 
 const ANSWER = `oneflight.answer_${randomUUID().replaceAll('-', '')}`
@@ -50,9 +50,9 @@ const areSet: readonly Fragment[] = [
  * meaning, because code of the database has changed a setting. The operators name their schema, so
  * no search_path can replace them.
  */
-export const formatsChanged: Fragment = fixed(sql`not (${join(areSet, sql` and `)})`)
+export const formatsChanged: Fragment = fixed(sql`not (${join(areSet, AND)})`)
 
 /** The number of the first setting that has changed, from 1. */
 export const changedFormat: Fragment = fixed(
-  sql`pg_catalog.array_position(array[${join(areSet, sql`, `)}], false)`
+  sql`pg_catalog.array_position(array[${join(areSet)}], false)`
 )

@@ -7,13 +7,11 @@
  * row or computes a value of the query (a one-time filter). The statement triggers of an operation
  * that is skipped still run.
  */
-import { empty, join, parameter, sql, type Fragment } from '../../fragment/fragment.ts'
+import { AND, empty, join, parameter, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { PlanNode, Reference } from '../../plan/nodes.ts'
 import type { Requirements } from '../../plan/plan.ts'
 import { raise } from './raised-error.ts'
 import { countSetting } from './settings.ts'
-
-const AND = sql` and `
 
 /** Builds the conditions under which an operation runs; none: it always does. */
 export function buildWhen ({ when }: Pick<PlanNode, 'when'>): readonly Fragment[] {

@@ -3,6 +3,7 @@
  */
 import { baseOf, type Type } from '../../catalogue/type.ts'
 import {
+  AND,
   constant,
   empty,
   identifier,
@@ -62,8 +63,8 @@ export function buildCall (node: CallNode, values: ArgumentBuilder): Fragment {
       ? []
       : [sql`case when ${isCurrent} then true else ${raise('function')} is null end`]
   ]
-  return sql`(select ${name}.* from ${tableName(table)}(${join(list, sql`, `)}) as ${name}
-    where ${join(conditions, sql` and `)})`
+  return sql`(select ${name}.* from ${tableName(table)}(${join(list)}) as ${name}
+    where ${join(conditions, AND)})`
 }
 
 /** A row of NULLs of the types that the function returns. It is not called for that. */

@@ -6,6 +6,7 @@ import { FIRST_CREATED_OID } from '../../catalogue/built-in.ts'
 import { attributesOf, readTypes, typesIn, type TypeRow } from '../../catalogue/read-types.ts'
 import type { Type } from '../../catalogue/type.ts'
 import {
+  AND,
   constant,
   identifier,
   integer,
@@ -173,7 +174,7 @@ function readKeys (table: TableName, keys: TableRow['keys']): ReadonlyMap<string
           sql`pg_catalog.pg_get_indexdef(${integer(index)}, ${integer(i + 1)}, false)
             operator(pg_catalog.=) pg_catalog.quote_ident(${constant(column)})`)
       ],
-      sql` and `
+      AND
     )
     return [name, { columns, isSame }]
   }))
@@ -217,14 +218,12 @@ export function compareTypes (compared: readonly Column[]): readonly Fragment[] 
     const isMany = columns.length > MAX_COPIES
     const row = isMany ? sql`n` : sql`(null::${tableName(table)})`
     const array = sql`array[${
-      join(columns.map(({ name }) => sql`pg_catalog.pg_typeof(${row}.${name})`), COMMA)
+      join(columns.map(({ name }) => sql`pg_catalog.pg_typeof(${row}.${name})`))
     }]::pg_catalog.oid[]`
     const current = isMany
       ? sql`(select ${array} from pg_catalog.json_populate_record(${nullRow(table)}, '{}') as n)`
       : array
     const known = columns.map(({ type }) => integer(type.oid))
-    return sql`${current} operator(pg_catalog.=) array[${join(known, COMMA)}]::pg_catalog.oid[]`
+    return sql`${current} operator(pg_catalog.=) array[${join(known)}]::pg_catalog.oid[]`
   })
 }
-
-const COMMA = sql`, `

@@ -100,7 +100,7 @@ export class DocumentWriter {
         ? sql`${parameter(writeJson(bound))}::pg_catalog.json`
         : this.#buildBound(this.#references[number] as Reference, number)
     })
-    return rangeOf(sql`pg_catalog.json_build_array(${join(values, sql`, `)})`, type)
+    return rangeOf(sql`pg_catalog.json_build_array(${join(values)})`, type)
   }
 
   #buildBound (reference: Reference, number: number): Fragment {

@@ -57,7 +57,7 @@ function concatenate (pieces: readonly string[], values: readonly Fragment[]): F
     // PostgreSQL may plan the statement before the row exists.
     return [text, sql`coalesce(${value}::pg_catalog.text, 'null')`]
   })
-  return sql`pg_catalog.concat(${join(parts, sql`, `)})::pg_catalog.json`
+  return sql`pg_catalog.concat(${join(parts)})::pg_catalog.json`
 }
 
 interface Builder {

@@ -1,7 +1,7 @@
 /**
  * What a statement needs besides its values, which the builders of its tables collect together.
  */
-import { integer, join, sql, type Fragment } from '../../fragment/fragment.ts'
+import { AND, integer, join, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { CallNode } from '../../plan/nodes.ts'
 import { raise, raiseIssue } from '../statement/raised-error.ts'
 import type { FindFunction } from './function-types.ts'
@@ -120,7 +120,7 @@ export class StatementNeeds {
       ...written.parsed,
       ...same.length === 0
         ? []
-        : [sql`case when ${join(same, sql` and `)} then true
+        : [sql`case when ${join(same, AND)} then true
             else ${raise('types')} is null end`]
     ]
   }

@@ -15,12 +15,10 @@ import { cellOf, findReferences } from '../../plan/stored-values.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import type { StoredRows, TypedValues, WrittenField } from './typed-values.ts'
 
-const COMMA = sql`, `
-
 /** `<value> as "column", …` */
 export function nameStored (columns: readonly string[], stored: readonly Fragment[]): Fragment {
   const values = columns.map((name, i) => sql`${stored[i] as Fragment} as ${identifier(name)}`)
-  return join(values, sql`, `)
+  return join(values)
 }
 
 /**
@@ -68,10 +66,10 @@ function buildArrays (group: RowGroup, values: TypedValues): StoredRows | undefi
   const sources = arrays.length === 0
     ? [countTo(positions.length)]
     : arrays.map(({ array }) => sql`pg_catalog.unnest(${array})`)
-  const names = own.length === 0 ? empty : sql` (${join(own.map(identifier), COMMA)})`
+  const names = own.length === 0 ? empty : sql` (${join(own.map(identifier))})`
   const casts = new Map(own.map((column, i) => [column, arrays[i]?.cast]))
   return {
-    from: sql`rows from (${join(sources, COMMA)}) as x${names}`,
+    from: sql`rows from (${join(sources)}) as x${names}`,
     stored: columns.map(column => {
       const cell = same.get(column)
       return cell === undefined

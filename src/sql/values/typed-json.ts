@@ -71,7 +71,7 @@ export class JsonConverter {
   ): Fragment {
     const row = identifier(unusedName(fields.map(([name]) => name)))
     const examples = fields.map(([name, example]) => sql`${example} as ${identifier(name)}`)
-    const example = sql`${row} as value from (select ${join(examples, COMMA)}) as ${row}`
+    const example = sql`${row} as value from (select ${join(examples)}) as ${row}`
     if (number === undefined) {
       return this.#populate(sql`json_populate_recordset(example.value, ${json})`, example)
     }
@@ -81,7 +81,7 @@ export class JsonConverter {
   }
 
   #buildRecords (records: Fragment, examples: readonly Fragment[]): Fragment {
-    return this.#populate(records, sql`row(${join(examples, COMMA)}) as value`)
+    return this.#populate(records, sql`row(${join(examples)}) as value`)
   }
 
   /**
@@ -102,8 +102,6 @@ export class JsonConverter {
       ) as x`
   }
 }
-
-const COMMA = sql`, `
 
 /**
  * A NULL of the type to which JSON is converted. It must compare like a literal, so it has the type
@@ -142,12 +140,12 @@ export function buildRecordset (
   number?: Fragment
 ): Fragment {
   const records = sql`pg_catalog.json_to_recordset(${json}::pg_catalog.json)`
-  const typed = join(columns.map(([name, type]) => sql`${name} ${type}`), COMMA)
+  const typed = join(columns.map(([name, type]) => sql`${name} ${type}`))
   const names = columns.map(([name]) => name)
   return number === undefined
     ? sql`${records} as x (${typed})`
     : sql`rows from (${records} as (${typed})) with ordinality as x (${
-      join([...names, number], COMMA)
+      join([...names, number])
     })`
 }
 

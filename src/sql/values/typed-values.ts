@@ -5,6 +5,7 @@ import { FIRST_CREATED_OID } from '../../catalogue/built-in.ts'
 import { baseOf, type Type } from '../../catalogue/type.ts'
 import type { JoiningName } from '../../../schemas/modifier.ts'
 import {
+  AND,
   empty,
   identifier,
   join,
@@ -174,7 +175,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
    */
   evaluateOnce (conditions: readonly Fragment[]): readonly Fragment[] {
     if (!this.plain || conditions.length === 0) return conditions
-    const all = this.needs.addRows(sql`select ${join(conditions, sql` and `)} as ok`)
+    const all = this.needs.addRows(sql`select ${join(conditions, AND)} as ok`)
     return [sql`(select c.ok from ${all} as c)`]
   }
 
@@ -579,7 +580,7 @@ export class TypedValues extends KnownColumns implements ArgumentBuilder, RowCol
     const list = readWhole(document)
     if (list !== undefined) return this.#typed.listOf(list, type, place)
     const all = document.references.map(one => this.#typed.jsonOf(one, type, place))
-    return sql`pg_catalog.array_to_json(array[${join(all, sql`, `)}]::pg_catalog.json[])`
+    return sql`pg_catalog.array_to_json(array[${join(all)}]::pg_catalog.json[])`
   }
 }
 

@@ -7,6 +7,7 @@
 import { limitedType } from '../../catalogue/built-in.ts'
 import type { BaseType, CompositeType, Type } from '../../catalogue/type.ts'
 import {
+  AND,
   constant,
   empty,
   identifier,
@@ -152,8 +153,8 @@ function compareLimits (limited: ReadonlyArray<Part<BaseType>>, from: Fragment):
   return inGroups(pairs, MAX_COLUMNS).map(group => {
     const current = group.map(([value]) => value)
     const known = group.map(([, value]) => value)
-    return sql`(true or (with recursive m as (select ${join(current, COMMA)} from ${from}
-        union all select ${join(known, COMMA)} from m cross join ${from}) select true))`
+    return sql`(true or (with recursive m as (select ${join(current)} from ${from}
+        union all select ${join(known)} from m cross join ${from}) select true))`
   })
 }
 
@@ -179,10 +180,10 @@ function compareAttributes (
     const known = group.flatMap(({ type: { attributes } }) =>
       [...attributes.values()].map(({ oid }) => integer(oid)))
     return sql`(select ${join(depending, AND)}
-        and pg_catalog.json_build_array(${join(whole, COMMA)})::pg_catalog.text
+        and pg_catalog.json_build_array(${join(whole)})::pg_catalog.text
           operator(pg_catalog.=) ${constant(namesOf(group))}
-        and array[${join(types, COMMA)}]::pg_catalog.oid[] operator(pg_catalog.=)
-          array[${join(known, COMMA)}]::pg_catalog.oid[]
+        and array[${join(types)}]::pg_catalog.oid[] operator(pg_catalog.=)
+          array[${join(known)}]::pg_catalog.oid[]
       from ${from}${join(sources, empty)})`
   })
 }
@@ -193,6 +194,3 @@ function namesOf (composites: ReadonlyArray<Part<CompositeType>>): string {
     `{${[...attributes.keys()].map(name => `${JSON.stringify(name)}:null`).join(',')}}`)
   return `[${rows.join(', ')}]`
 }
-
-const COMMA = sql`, `
-const AND = sql` and `
