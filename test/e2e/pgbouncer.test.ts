@@ -1,14 +1,17 @@
 /**
  * Tests the service behind PgBouncer in transaction mode, with fewer connections to the server than
- * to PgBouncer. Every batch must see only its own role, claims and settings, keys must work, and
- * nothing may stay on a connection. Responses must be true when a backend or PgBouncer is killed.
+ * to PgBouncer, and with the shipped configuration. Every batch must see only its own role, claims
+ * and settings, keys must work, and nothing may stay on a connection. Responses must be true when a
+ * backend or PgBouncer is killed.
  */
+import { readFile } from 'node:fs/promises'
 import { isDeepStrictEqual } from 'node:util'
 import postgres from 'postgres'
 import tap, { type Test } from 'tap'
 import { ensureRoles, LOGIN_ROLE } from '../support/database/database.ts'
 import {
   program,
+  startPooler,
   usePooler,
   type Pooler,
   type PoolerOptions
@@ -22,6 +25,7 @@ import {
   audit,
   auditKeyed,
   ledgerSchema,
+  move,
   pair,
   servesAgain,
   startKeyedLoad,
@@ -30,12 +34,12 @@ import {
 import * as op from '../support/operations.ts'
 import { needs } from '../support/process/programs.ts'
 import {
-  answering,
   ask,
   retriesOf,
   token,
   useService,
-  type ServiceUnderTest
+  type ServiceUnderTest,
+  type UseServiceOptions
 } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
@@ -77,14 +81,14 @@ const tricks = [
 
 async function useServiceBehindPooler (
   t: Test,
-  options: Partial<PoolerOptions> & { readonly env?: Readonly<Record<string, string>> } = {}
+  options: Partial<PoolerOptions & UseServiceOptions> = {}
 ): Promise<{ service: ServiceUnderTest, pooler: Pooler }> {
   const pooler = await usePooler(t, process.env['TEST_DATABASE_URL'] as string, {
     size: SERVERS,
     ...options
   })
   const service = await useService(t, {
-    schema,
+    schema: options.schema ?? schema,
     keys: true,
     env: {
       POOL_SIZE: String(CONNECTIONS),
@@ -267,72 +271,96 @@ tap.test(
   }
 )
 
-/** The codes of responses that are not expected when a process is killed. */
-const unexpected = (codes: object, ...allowed: readonly string[]): readonly string[] =>
-  Object.keys(codes).filter(code =>
-    !['ok', 'database_unavailable', 'commit_unknown', ...allowed].includes(code))
+/** The codes of responses that are expected when a process is killed. */
+const expected = [
+  'ok', 'ok replayed', 'database_unavailable', 'commit_unknown', 'overloaded',
+  'idempotency_key_in_progress'
+]
 
-tap.test(
-  ...withPooler('responses are true, and keys hold, when PgBouncer or sessions end under load'),
-  async t => {
-    const { service, pooler } = await useServiceBehindPooler(t)
-    const { database: { sql, name } } = service
-    const load = startLoad(service, 12)
-    const keyed = startKeyedLoad(12, (batch, headers) => service.post(batch, { headers }))
-    for (let i = 0; i < 8; i++) {
-      const before = load.answers.size
-      await keyed.more(30)
-      await until(() => load.answers.size > before + 60)
-      if (i % 2 === 0) await pooler.kill()
-      else {
-        await sql`select pg_terminate_backend(pid) from pg_stat_activity
-          where datname = ${name} and usename = ${LOGIN_ROLE} order by random() limit 2`
-      }
-      await servesAgain(load)
-    }
-    await keyed.more(30)
-    await load.stop()
-    const codes = await audit(t, sql, load)
-    t.comment(JSON.stringify(codes))
-    await auditKeyed(t, sql, keyed)
-    t.same(unexpected(codes), [])
-    t.same(unexpected(keyed.codes, 'ok replayed', 'idempotency_key_in_progress'), [])
-    t.equal((await service.post(pair(1_000_000))).status, 200)
-    await until(async () => (await sessionsOf(service)).every(({ state }) => state === 'idle'))
-  }
+const [killTitle, { skip }] = withPooler(
+  'responses are true, and keys hold, when PgBouncer, sessions or a backend end under load'
 )
 
-const [killTitle, { skip }] = withPooler('responses are true when a backend behind it is killed')
-
 tap.test(killTitle, { skip: skip || skipWithoutServer }, async t => {
+  // The whole server restarts when a backend is killed.
   const { url } = (await useRestartableServer(t)).current()
   const before = process.env['TEST_DATABASE_URL']
   t.teardown(() => {
     process.env['TEST_DATABASE_URL'] = before
   })
   process.env['TEST_DATABASE_URL'] = url
-  const pooler = await usePooler(t, url, { size: SERVERS })
-  const service = await useService(t, {
-    schema: `${ledgerSchema} -- on a server of its own`,
-    env: { POOL_SIZE: String(CONNECTIONS), PREPARED_STATEMENTS: 'off' },
-    databaseUrl: url => pooler.through(url)
-  })
+  const { service, pooler } = await useServiceBehindPooler(t, { schema: `${schema} -- here` })
   const { database: { sql, name } } = service
-  const load = startLoad(service, 8)
-  for (let i = 0; i < 2; i++) {
-    const answered = load.answers.size
-    await until(() => load.answers.size > answered + 40)
-    const [victim] = await sql`select pid from pg_stat_activity where datname = ${name}
-        and usename = ${LOGIN_ROLE} limit 1`
-    process.kill(victim?.['pid'] as number, 'SIGKILL')
-    await until(async () => await sql`select`.then(() => false, () => true))
-    await until(async () => await sql`select`.then(() => true, () => false))
+  const load = startLoad(service, 12)
+  const keyed = startKeyedLoad(12, (batch, headers) => service.post(batch, { headers }))
+  const sessions = (count: number) =>
+    sql`select pid from pg_stat_activity where datname = ${name} and usename = ${LOGIN_ROLE}
+      order by random() limit ${count}`
+  const ways = [
+    () => pooler.kill(),
+    async () => {
+      for (const { pid } of await sessions(2)) await sql`select pg_terminate_backend(${pid})`
+    },
+    async () => {
+      process.kill((await sessions(1))[0]?.['pid'] as number, 'SIGKILL')
+      await until(async () => await sql`select`.then(() => false, () => true))
+      await until(async () => await sql`select`.then(() => true, () => false))
+    }
+  ]
+  for (const end of [...ways, ...ways, ...ways]) {
+    const before = load.answers.size
+    await keyed.more(30)
+    await until(() => load.answers.size > before + 60)
+    await end()
     await servesAgain(load)
   }
+  await keyed.more(30)
   await load.stop()
   const codes = await audit(t, sql, load)
   t.comment(JSON.stringify(codes))
-  t.same(unexpected(codes, 'overloaded'), [])
+  await auditKeyed(t, sql, keyed)
+  t.same(Object.keys({ ...codes, ...keyed.codes }).filter(code => !expected.includes(code)), [])
   t.equal((await service.post(pair(1_000_000))).status, 200)
-  await answering(`${service.url}/health`)
+  await until(async () => (await sessionsOf(service)).every(({ state }) => state === 'idle'))
+})
+
+const read = (name: string): Promise<string> =>
+  readFile(new URL(`../../deploy/pgbouncer/${name}`, import.meta.url), 'utf8')
+
+tap.test(...withPooler('batches and keys work with the shipped configuration'), async t => {
+  const [ini, databases, users] = [
+    await read('pgbouncer.ini'),
+    await read('compose/databases.ini'),
+    await read('compose/userlist.txt')
+  ]
+  const url = process.env['TEST_DATABASE_URL'] as string
+  const pooler = await startPooler(t, url, ({ directory, port, server }) => ({
+    'pgbouncer.ini': ini.replaceAll('/etc/pgbouncer', directory)
+      .replace('listen_addr = *', 'listen_addr = 127.0.0.1')
+      .replace('6432', String(port)),
+    'databases.ini': databases.replace(/^shop = .*$/m, `* = ${server}`),
+    'userlist.txt': users.replace('"oneflight" "oneflight"', '"oneflight_login" "login"')
+  }))
+  // As compose.yaml and the overlay configure it.
+  const service = await useService(t, {
+    schema,
+    keys: true,
+    env: { PREPARED_STATEMENTS: 'off', POOL_SIZE: '10', QUEUE_SIZE: '100' },
+    databaseUrl: pooler.through
+  })
+  const answers = await Promise.all(Array.from({ length: 60 }, (_, i) =>
+    service.post(move(i % 30), { headers: { 'idempotency-key': `move-${i % 30}` } })))
+  t.same(
+    answers.filter(({ status, body }) =>
+      status !== 200 && body.error.code !== 'idempotency_key_in_progress'
+    ).map(({ text }) => text),
+    []
+  )
+  t.same(await service.database.sql`select count(*)::int as n from moves`, [{ n: 30 }])
+  t.not((await sessionsOf(service)).length, 0, 'there are connections to the server')
+
+  t.notMatch(pooler.output(), /ERROR|FATAL|WARNING/i)
+  // The stop signal of compose.yaml and the overlay. PgBouncer exits after its transactions, even
+  // with connected clients.
+  t.equal(await pooler.end('SIGINT'), 0)
 })
