@@ -189,24 +189,19 @@ t.test('the path of the URL is kept; timings and plans are printed', async t => 
   ])
 })
 
-t.test('results that nest too deep for a table are printed as JSON', async t => {
-  const answer = `{"error":null,"data":{"a":[{"x":${'['.repeat(20_000)}${']'.repeat(20_000)}}]}}`
-  const url = await serve(t, (_request, response) => {
-    response.writeHead(200).end(answer)
-  })
-  t.same(await runInside(['run', '--url', url, '--table', '-'], { input }), {
-    code: 0,
-    out: `${answer}\n`,
-    err: ''
-  })
-})
-
-t.test('a response that ends with a newline is printed as it is', async t => {
-  const answer = '{"error":null,"data":{"a":[]}}\n'
-  const url = await serve(t, (_request, response) => {
-    response.end(answer)
-  })
-  t.equal((await runInside(['run', '--url', url, '-'], { input })).out, answer)
+t.test('responses too deep for a table, or with a last newline, are printed as is', async t => {
+  const deep = `{"error":null,"data":{"a":[{"x":${'['.repeat(20_000)}${']'.repeat(20_000)}}]}}\n`
+  const rows = [[deep, '--table'], [deep.trimEnd(), '--table'], [deep, '--json']] as const
+  for (const [answer, format] of rows) {
+    const url = await serve(t, (_request, response) => {
+      response.end(answer)
+    })
+    t.same(await runInside(['run', '--url', url, format, '-'], { input }), {
+      code: 0,
+      out: deep,
+      err: ''
+    })
+  }
 })
 
 t.test('over TLS nothing is sent to a server with an untrusted certificate', async t => {

@@ -1,19 +1,17 @@
 /**
- * Tests `oneflight run` and the program as a whole as a child process against a real service: exact
- * output and exit codes. `check` is tested in cli-check.test.ts, network failures in
- * cli-lost.test.ts.
+ * Tests `oneflight run` and the program as a whole against a real service: exact output and exit
+ * codes. `check` is tested in cli-check.test.ts, network failures in cli-lost.test.ts.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough, Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { runCommand } from '../../src/cli/main.ts'
 import { useDatabase } from '../support/database/database.ts'
 import * as op from '../support/operations.ts'
-import { oneflight, runInside, type Ended } from '../support/process/cli.ts'
-import { token, useService, type ServiceUnderTest } from '../support/service.ts'
-import { on } from '../support/shorthand.ts'
+import { oneflight, runInside, type Ended, type RunOptions } from '../support/process/cli.ts'
+import { token, useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 // Starts many processes, each of which loads the program.
@@ -65,29 +63,16 @@ bare: update things
 `
 /* eslint-enable @stylistic/max-len */
 
-interface Client {
-  (
-    args: readonly string[],
-    options?: { readonly input?: string | Buffer, readonly env?: Readonly<Record<string, string>> }
-  ): Promise<Ended>
-}
-
-async function useClient (
-  t: Test,
-  options: Parameters<typeof useService>[1] = {}
-): Promise<{ service: ServiceUnderTest, run: Client }> {
-  const service = await useService(t, { schema, ...options })
-  const environment = { ONEFLIGHT_URL: service.url, ONEFLIGHT_TOKEN: token({ role }) }
-  return {
-    service,
-    run: (args, { input = all, env = {} } = {}) =>
-      oneflight(['run', ...args], { env: { ...environment, ...env }, input })
-  }
-}
-
-const { service, run } = await useClient(t, { env: { ANON_ROLE: 'oneflight_anon' } })
+const service = await useService(t, {
+  schema,
+  env: { ANON_ROLE: 'oneflight_anon', ERROR_VERBOSITY: 'verbose' }
+})
 const { sql } = service.database
 const environment = { ONEFLIGHT_URL: service.url, ONEFLIGHT_TOKEN: token({ role }) }
+const run = (
+  args: readonly string[],
+  { input = all, env = {} }: Pick<RunOptions, 'input' | 'env'> = {}
+): Promise<Ended> => runInside(['run', ...args], { env: { ...environment, ...env }, input })
 
 t.beforeEach(() => sql.unsafe(contents))
 
@@ -98,7 +83,8 @@ const inserted = async (id: number): Promise<boolean> =>
   (await sql`select from things where id = ${id}`).length === 1
 
 t.test('tables are printed exactly', async t => {
-  t.same(await run(['--table', '-']), { code: 0, out: allTables, err: '' })
+  const printed = await oneflight(['run', '--table', '-'], { env: environment, input: all })
+  t.same(printed, { code: 0, out: allTables, err: '' })
 })
 
 t.test('JSON: requests and responses keep their bytes', async t => {
@@ -218,7 +204,8 @@ t.test('options for preferences and request ids work', async t => {
     code: 1,
     err: 'oneflight: <stdin>:1:2: operation 0 (i): unique_violation: duplicate key value ' +
       'violates unique constraint "things_pkey"\n  sqlstate: 23505\n  constraint: ' +
-      'things_pkey\n  nothing was committed; request mine.1\n'
+      'things_pkey\n  detail: Key (id)=(1) already exists.\n' +
+      '  nothing was committed; request mine.1\n'
   })
   await until(() => service.log.some(({ request_id: id }) => id === 'mine.1'))
 })
@@ -246,22 +233,13 @@ t.test('errors are printed to standard error with the position of every issue', 
     'the response is printed to standard output'
   )
   t.same((await run(['--table', '-'], { input })).out, '', 'tables replace the response')
-  const rows = [
-    ['[{"id":"a"},', /^oneflight: <stdin>: body_invalid: /],
-    ['[1]', /^oneflight: <stdin>:1:2: operation 0: id_missing: /]
-  ] as const
-  for (const [input, err] of rows) t.match(await run(['-'], { input }), { code: 1, err })
+  t.match(await run(['-'], { input: '[{"id":"a"},' }), {
+    code: 1,
+    err: /^oneflight: <stdin>: body_invalid: /
+  })
 })
 
-t.test('retryable errors, detail and hint are printed', async t => {
-  const { run } = await useClient(t, {
-    ...on(service.database),
-    env: { ERROR_VERBOSITY: 'verbose' }
-  })
-  t.match(await run(['-'], { input: insert('1') }), {
-    code: 1,
-    err: '\n  detail: Key (id)=(1) already exists.\n'
-  })
+t.test('it is printed that a retry may succeed', async t => {
   await sql.begin(async holder => {
     await holder`lock table things`
     t.match(
@@ -288,7 +266,6 @@ t.test('an invalid command line: exit code 2, one line, nothing is sent', async 
     [['frob'], /^unknown command "frob" \(expected start, run, check, schema, types, token or migrate\)$/],
     [['--frob'], /^Unknown option '--frob'$/],
     [['-'], /^expected a command$/],
-    [['--', 'run'], /^expected a command$/],
     [['start', 'now'], /^start takes no arguments$/],
     [['run'], /^expected one file, or - for standard input$/],
     [['run', 'a', 'b'], /^expected one file/],
@@ -305,7 +282,6 @@ t.test('an invalid command line: exit code 2, one line, nothing is sent', async 
       ['run', '--token', 'a\nb', '-'],
       /^invalid character in the value of the authorization header$/
     ],
-    [['run', '--request-id', '\u0100', '-'], /^invalid character in the value of the x-request-id header$/],
     [
       ['run', '--token', 'a', '--token-file', 'b', '-'],
       /^--token and --token-file cannot be used together$/
@@ -317,7 +293,7 @@ t.test('an invalid command line: exit code 2, one line, nothing is sent', async 
     [['types', 'a', 'b'], /^expected one folder, or --database$/],
     [['types', 'none'], /^none: ENOENT/],
     [['check'], /^expected a file, or - for standard input$/],
-    ...['0', '-1', 'x', '86401', '1e3', '9'.repeat(400)].map((seconds): [string[], RegExp] => [
+    ...['0', 'x', '86401'].map((seconds): [string[], RegExp] => [
       ['run', `--timeout=${seconds}`, '-'],
       /^invalid --timeout ".*" \(expected seconds: more than 0, at most 86400\)$/
     ])
@@ -356,25 +332,14 @@ t.test('help and version are printed', async t => {
     readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')
   ) as { version: string, engines: { node: string } }
   t.same(await oneflight(['--version']), { code: 0, out: `${version}\n`, err: '' })
-  const help = await oneflight(['--help'])
-  t.match(help, {
-    code: 0,
-    err: '',
-    out:
-      /^Usage: oneflight \[command\] \[options\]\n[^]*\n {2}run {6}Send a batch [^]*\n {2}-h, --help {2}Show this/
-  })
-  t.same(await oneflight(['-h']), help)
-  for (const command of ['start', 'run', 'check', 'migrate']) {
-    t.match(await oneflight([command, '--help']), {
-      code: 0,
-      err: '',
-      out: new RegExp(`^Usage: oneflight ${command} \\[options\\]`)
-    })
+  const rows = [
+    [['-h'], /^Usage: oneflight \[command\] \[options\]\n[^]*\n {2}run {6}Send a batch [^]* {2}-h, --help {2}Show/],
+    [['start', '--help'], /^Usage: oneflight start \[options\]/],
+    [['run', '--url', 'x', '--help'], /^Usage: oneflight run [^]*--token <token> .* Other users .* can see it \(ps\)/]
+  ] as const
+  for (const [args, out] of rows) {
+    t.match(await oneflight(args), { code: 0, err: '', out })
   }
-  t.match(
-    (await oneflight(['run', '--url', 'x', '--help'])).out,
-    /--token <token> .* Other users of the machine can see it \(ps\)/
-  )
   // Simulates an older Node. package.test.ts runs the compiled program with a real one.
   const older = `data:text/javascript,${
     encodeURIComponent("Object.defineProperty(process, 'version', { value: 'v24.11.9' })")

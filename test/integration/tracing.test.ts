@@ -64,20 +64,22 @@ const milliseconds = ([seconds, nanoseconds]: ReadableSpan['startTime']): number
 t.test('a request span contains a batch span, which contains a span per operation', async t => {
   const { service, ended } = await useTracing(t)
   const before = Date.now()
+  const select = { id: 's', op: 'select', table: 'public.t' }
   const { status, headers } = await service.post(
-    [insert('hush', 't', [{ word: 'a' }]), { id: 's', op: 'select', table: 'public.t' }],
+    [insert('hush', 't', [{ word: 'a' }]), select, { ...select, id: 'none', when: { s: 0 } }],
     { headers: { traceparent: CLIENT, 'x-request-id': 'one' } }
   )
   t.equal(status, 200)
-  await until(() => ended().length === 4)
+  await until(() => ended().length === 5)
   type Span = ReadableSpan
-  const [first, second, batch, request] = ended() as readonly [Span, Span, Span, Span]
-  t.same([request, batch, first, second].map(({ name }) => name), [
-    'POST /', 'batch', 'insert public.t', 'select public.t'
+  const [first, second, third, batch, request] = ended() as readonly [Span, Span, Span, Span, Span]
+  const all = [request, batch, first, second, third]
+  t.same(all.map(({ name }) => name), [
+    'POST /', 'batch', 'insert public.t', 'select public.t', 'select public.t'
   ])
   t.same(
-    [request, batch, first, second].map(({ parentSpanContext }) => parentSpanContext?.spanId),
-    [PARENT, request.spanContext().spanId, ...Array(2).fill(batch.spanContext().spanId)]
+    all.map(({ parentSpanContext }) => parentSpanContext?.spanId),
+    [PARENT, request.spanContext().spanId, ...Array(3).fill(batch.spanContext().spanId)]
   )
   t.ok(ended().every(span => span.spanContext().traceId === TRACE))
   t.equal(headers.get('traceparent'), `00-${TRACE}-${request.spanContext().spanId}-01`)
@@ -93,15 +95,18 @@ t.test('a request span contains a batch span, which contains a span per operatio
   t.match(batch.attributes, {
     'db.system.name': 'postgresql',
     'db.namespace': service.database.name,
-    'oneflight.operations': 2,
+    'oneflight.operations': 3,
     'oneflight.role': 'oneflight_user'
   })
   t.match(second.attributes, {
     'db.operation.name': 'SELECT',
     'db.collection.name': 'public.t',
-    'oneflight.operation.index': 1
+    'oneflight.operation.index': 1,
+    'oneflight.operation.skipped': undefined
   })
-  t.ok(ended().every(({ status }) => status.code === SpanStatusCode.UNSET))
+  t.equal(third.attributes['oneflight.operation.skipped'], true)
+  t.ok(all.every(({ status }) => status.code === SpanStatusCode.UNSET))
+  t.ok(all.every(({ attributes }) => !('oneflight.batch' in attributes)), 'the batch has no name')
   // A child span lies within the time of its parent; the timestamps are those of the system clock.
   const around = ([outer, inner]: readonly [ReadableSpan, ReadableSpan]): boolean =>
     milliseconds(outer.startTime) <= milliseconds(inner.startTime) + 1 &&
@@ -143,28 +148,6 @@ t.test('the spans of a request and of its batch have the name of the batch', asy
       { name: 'POST /batches/:name', status: { message }, attributes: { 'oneflight.batch': batch } }
     ])
   }
-  const before = ended().length
-  await service.post([{ id: 's', op: 'select', table: 't' }])
-  await until(() => ended().length === before + 3)
-  t.ok(
-    ended().slice(before).every(({ attributes }) => !('oneflight.batch' in attributes)),
-    'other batches have no name'
-  )
-})
-
-t.test('the span of a skipped operation says so', async t => {
-  const { service, ended } = await useTracing(t)
-  const select = { op: 'select', table: 't' }
-  await service.post([
-    { id: 'a', ...select },
-    { id: 'b', ...select, when: { a: 1 } },
-    { id: 'c', ...select, when: { a: 0 } }
-  ])
-  await until(() => ended().length === 5)
-  t.same(
-    ended().slice(0, 3).map(({ attributes }) => attributes['oneflight.operation.skipped']),
-    [undefined, true, undefined]
-  )
 })
 
 t.test('a failed span has the error code, but no text of the client or the database', async t => {
@@ -255,8 +238,7 @@ t.test("without tracing the client's trace id is logged, but not returned", asyn
     [`${CLIENT}-more`, undefined],
     [`ff${CLIENT.slice(2)}`, undefined],
     [`00-${'0'.repeat(32)}-${PARENT as string}-01`, undefined],
-    [`00-${TRACE as string}-${'0'.repeat(16)}-01`, undefined],
-    ['hush', undefined]
+    [`00-${TRACE as string}-${'0'.repeat(16)}-01`, undefined]
   ]
   for (const [i, [traceparent, traceId]] of rows.entries()) {
     const { headers } = await service.post([insert('a', 't', [{}])], {
