@@ -212,17 +212,9 @@ t.test('a failed migration prints one line without secrets and creates nothing',
   const rows = [
     ['no URL', {}, /^oneflight: DATABASE_URL: required$/],
     ['no login', { MIGRATE_DATABASE_URL: url }, /^oneflight: DATABASE_URL: required$/],
-    [
-      'an invalid URL', { DATABASE_URL: 'postgres://127.0.0.1/d?password=hunter2' },
-      /^oneflight: DATABASE_URL: /
-    ],
     ...([
       ['postgres://u:hunter2@127.0.0.1:port/d', /^oneflight: MIGRATE_DATABASE_URL: /],
-      [change(url, { host: '127.0.0.1:1' }), /^oneflight: .*127\.0\.0\.1:1/],
-      [
-        change(url, { pathname: '/oneflight_nowhere' }),
-        /^oneflight: .*"oneflight_nowhere" does not exist$/
-      ]
+      [change(url, { host: '127.0.0.1:1' }), /^oneflight: .*127\.0\.0\.1:1/]
     ] as const).map(([MIGRATE_DATABASE_URL, line]) => [
       `the owner's URL ${MIGRATE_DATABASE_URL}`,
       { DATABASE_URL: loginUrl, MIGRATE_DATABASE_URL },
@@ -246,16 +238,6 @@ t.test('a failed migration prints one line without secrets and creates nothing',
     t.notMatch(err, /hunter2|login@|:login/, what)
     t.notOk(await exists(database), what)
   }
-})
-
-t.test('a read-only server is reported', async t => {
-  const database = await useDatabase(t)
-  await database.sql.unsafe(
-    `alter database ${database.name} set default_transaction_read_only = on`
-  )
-  const { code, err } = await migrate(envOf(database))
-  t.equal(code, 1)
-  t.match(err, /^oneflight: cannot execute .* in a read-only transaction\n$/)
 })
 
 t.test('functions in public with better matching types are not called', async t => {

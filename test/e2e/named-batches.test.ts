@@ -190,9 +190,6 @@ t.test('SIGHUP while the service loads does not stop it', async t => {
   await until(() => service.url() !== undefined)
   t.equal((await run(service, 'first')).status, 200)
   await stop(service)
-  const without = await start(t, { BATCHES_DIR: '', ...preload(send) })
-  await until(() => without.url() !== undefined)
-  await stop(without)
 })
 
 t.test('an issue in a file stops the start', async t => {

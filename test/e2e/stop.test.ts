@@ -70,22 +70,15 @@ const lock = [update('t', 't', { set: { n: 0 }, where: { n: { eq: 0 } } })]
 const untilSleeping = (): Promise<unknown> =>
   untilSessions(database, 1, "wait_event = 'PgSleep'")
 
-t.test('SIGTERM while the service loads: nothing starts, or everything stops', async t => {
-  // The signal is sent when main.ts installs its handler. A signal sent earlier may be handled only
+t.test('SIGTERM while the service loads: nothing starts', async t => {
+  // The signal is emitted when main.ts installs its handler. One that is sent may be handled only
   // after everything is loaded, because Node may load without a pause.
-  const send = (action: string): string =>
-    "process.on('newListener', function sending (name, { name: by }) { if (name !== " +
+  const send = "process.on('newListener', function sending (name, { name: by }) { if (name !== " +
     "'SIGTERM' || by !== 'leave') return; process.off('newListener', sending); " +
-    `queueMicrotask(() => ${action}) })`
-  const signals = [
-    ["process.emit('SIGTERM', 'SIGTERM')", /^oneflight: SIGTERM before the start\n$/],
-    ["process.kill(process.pid, 'SIGTERM')", /SIGTERM before the start|"msg":"stopping"/]
-  ] as const
-  for (const [action, output] of signals) {
-    const service = startMain(t, { ...settings, ...preload(send(action)) })
-    t.equal(await service.ended, 0, action)
-    t.match(service.output(), output)
-  }
+    "queueMicrotask(() => process.emit('SIGTERM', 'SIGTERM')) })"
+  const service = startMain(t, { ...settings, ...preload(send) })
+  t.equal(await service.ended, 0)
+  t.equal(service.output(), 'oneflight: SIGTERM before the start\n')
 })
 
 t.test('SIGTERM before a server listens: the service starts completely and stops', async t => {
@@ -140,12 +133,6 @@ t.test('SHUTDOWN_DELAY_MS: requests are still served, with connection: close', a
   t.equal(early.headers.get('connection'), 'close')
   service.child.kill('SIGTERM')
   t.equal(await service.ended, 1, 'a second signal exits at once')
-
-  const brief = await run(t, { SHUTDOWN_DELAY_MS: '300' })
-  const started = performance.now()
-  brief.child.kill('SIGTERM')
-  t.equal(await brief.ended, 0)
-  t.ok(performance.now() - started >= 300)
 })
 
 t.test('a second signal and SHUTDOWN_TIMEOUT_MS force the exit', async t => {

@@ -399,12 +399,3 @@ t.test('no worker can start: exit code 1, a message, and no process remains', as
     ].join('[^]*'))
   )
 })
-
-t.test('WORKERS=1 runs one process', async t => {
-  const database = await useDatabase(t, { schema })
-  const service = spawnService(t, { DATABASE_URL: database.loginUrl, WORKERS: '1' })
-  await until(() => service.output().includes('admin server'))
-  t.same([...new Set(service.lines().map(({ pid }) => pid as number))], [service.child.pid])
-  t.notMatch(service.output(), /"workers?"/)
-  await stopCleanly(t, service)
-})
