@@ -17,8 +17,9 @@ const textOf = (language: string, start: string): string =>
   blocks.find(({ language: found, text }) => found === language && text.startsWith(start))
     ?.text as string
 
+const service = await useShop(t, { env: { MCP: 'on' } })
+
 t.test('a program lists and calls the tools', async t => {
-  const service = await useShop(t, { env: { MCP: 'on' } })
   const folder = t.testdir({})
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
   const program = textOf('js', 'import').replace('http://127.0.0.1:4000', service.url)
@@ -31,7 +32,6 @@ t.test('a program lists and calls the tools', async t => {
 })
 
 t.test('an error of a call', async t => {
-  const service = await useShop(t, { env: { MCP: 'on' } })
   const call = writeCall('transfer', '{"from":"till","to":"bank","amount":2.505}')
   const answer = await sendMessage(service, call, {
     headers: { authorization: `Bearer ${token(CUSTOMER)}`, 'x-request-id': 'docs' }

@@ -100,9 +100,6 @@ t.test('batches and responses are forwarded unchanged', async t => {
   }
   const rejected = [
     [401, 'token_invalid', select, { authorization: 'Basic eDp5' }],
-    [415, 'content_type_unsupported', select, {
-      'content-type': 'application/x-www-form-urlencoded'
-    }],
     [413, 'body_too_large', `"${'x'.repeat(200_000)}"`, {}]
   ] as const
   for (const [status, code, body, headers] of rejected) {
@@ -118,7 +115,6 @@ t.test('batches and responses are forwarded unchanged', async t => {
     ['POST', '/reference/try'],
     ['POST', '/reference/try/other'],
     ['POST', '/reference/try//'],
-    ['GET', '/reference/try/'],
     ['GET', '/reference/try/openapi.json'],
     ['OPTIONS', '/reference/try/'],
     ['POST', '/reference/try/health']

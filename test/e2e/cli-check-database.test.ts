@@ -2,10 +2,10 @@
  * Tests `oneflight check --database`: what PostgreSQL refuses is reported with its position, and
  * nothing is executed.
  */
-import t, { type Test } from 'tap'
-import { useDatabase, type Database } from '../support/database/database.ts'
+import t from 'tap'
+import { useDatabase } from '../support/database/database.ts'
 import { useShopDatabase } from '../support/database/shop.ts'
-import { oneflight, runInside, type Ended } from '../support/process/cli.ts'
+import { oneflight, runInside } from '../support/process/cli.ts'
 import { findTracked } from '../support/tracked-files.ts'
 
 const role = 'oneflight_user'
@@ -45,20 +45,12 @@ interface CheckOptions {
   readonly env?: Readonly<Record<string, string>>
 }
 
-async function useCheck (t: Test): Promise<{
-  readonly database: Database,
-  check(batch: string, options?: CheckOptions): Promise<Ended>
-}> {
-  const database = await useDatabase(t, { schema })
-  return {
-    database,
-    check: (input, { args = ['--role', role], env = {} } = {}) =>
-      runInside(['check', '--database', ...args, '-'], {
-        env: { DATABASE_URL: database.loginUrl, ...env },
-        input
-      })
-  }
-}
+const { sql, loginUrl } = await useDatabase(t, { schema })
+const check = (input: string, { args = ['--role', role], env = {} }: CheckOptions = {}) =>
+  runInside(['check', '--database', ...args, '-'], {
+    env: { DATABASE_URL: loginUrl, ...env },
+    input
+  })
 
 t.test('the examples are valid for the sample shop', async t => {
   const { loginUrl } = await useShopDatabase(t)
@@ -73,7 +65,6 @@ t.test('the examples are valid for the sample shop', async t => {
 })
 
 t.test('what PostgreSQL refuses is reported for every operation, with its position', async t => {
-  const { check } = await useCheck(t)
   const { code, out, err } = await check(refused)
   t.same([code, err], [1, ''])
   t.same(out.match(/(?<=^<stdin>:)\S+: operation \d+ \(.\): \w+(?=: )/gm), [
@@ -91,7 +82,6 @@ t.test('what PostgreSQL refuses is reported for every operation, with its positi
 })
 
 t.test('a column that the result of a function lacks is found', async t => {
-  const { check } = await useCheck(t)
   const { code, out } = await check(`[
   {"id": "a", "op": "call", "function": "unknown", "columns": ["nope"]}
 ]`)
@@ -101,7 +91,6 @@ t.test('a column that the result of a function lacks is found', async t => {
 })
 
 t.test('references are checked', async t => {
-  const { check } = await useCheck(t)
   const { code, out } = await check(`[
   {"id": "all", "op": "select", "table": "things"},
   {"id": "some", "op": "insert", "table": "things", "values": [{"name": "$all.0.nmae"}],
@@ -130,7 +119,6 @@ t.test('references are checked', async t => {
 })
 
 t.test('nothing is executed, and row locks are not waited for', async t => {
-  const { database: { sql }, check } = await useCheck(t)
   const batch = JSON.stringify([
     { id: 'a', op: 'insert', table: 'things', values: [{ name: 'a' }] },
     { id: 'b', op: 'update', table: 'things', set: { name: 'b' }, all: true },
@@ -149,7 +137,6 @@ t.test('nothing is executed, and row locks are not waited for', async t => {
 })
 
 t.test('the role is an option or ANON_ROLE', async t => {
-  const { check } = await useCheck(t)
   const batch = '[{"id": "a", "op": "select", "table": "things"}]'
   t.equal((await check(batch, { args: [], env: { ANON_ROLE: role } })).code, 0)
   t.match(await check(batch, { args: [], env: { ANON_ROLE: 'oneflight_other' } }), {
@@ -160,7 +147,6 @@ t.test('the role is an option or ANON_ROLE', async t => {
 })
 
 t.test('exit code 2 when the check is not possible', async t => {
-  const { database: { sql, loginUrl }, check } = await useCheck(t)
   const batch = '[{"id": "a", "op": "select", "table": "things"}]'
   const rows: ReadonlyArray<readonly [options: CheckOptions, line: RegExp]> = [
     [{ env: { DATABASE_URL: '' } }, /DATABASE_URL: required/],

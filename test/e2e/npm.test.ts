@@ -2,12 +2,11 @@
  * Tests that signals to `npm start`, `npm run dev` and `npm run oneflight`, and the end of their
  * terminal, stop the service and what it started.
  */
-import { once } from 'node:events'
 import { mkdtemp, rm, symlink } from 'node:fs/promises'
-import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import t, { type Test } from 'tap'
+import { accepts } from '../../scripts/dev/port.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { childEnvironment, startGroup, type Group } from '../support/process/process.ts'
 import { findProgram, needs } from '../support/process/programs.ts'
@@ -28,18 +27,7 @@ async function makeCheckout (t: Test): Promise<string> {
 }
 
 /** Whether something accepts connections on the port of a URL. */
-async function listens (url: string): Promise<boolean> {
-  const { hostname: host, port } = new URL(url)
-  const socket = connect({ host, port: Number(port) })
-  try {
-    await once(socket, 'connect')
-    return true
-  } catch {
-    return false
-  } finally {
-    socket.destroy()
-  }
-}
+const listens = (url: string): Promise<boolean> => accepts(Number(new URL(url).port))
 
 type Stop = NodeJS.Signals | 'terminal'
 

@@ -17,11 +17,11 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { LOGIN_ROLE, useDatabase } from '../support/database/database.ts'
 import { readBlocks, readPage, root } from '../support/docs/pages.ts'
-import { startGroup, type Group } from '../support/process/process.ts'
-import { answering, SECRET, token } from '../support/service.ts'
+import { startGroup } from '../support/process/process.ts'
+import { SECRET, token } from '../support/service.ts'
 import { CUSTOMER, useShopDatabase } from '../support/database/shop.ts'
 import { until } from '../support/until.ts'
 
@@ -186,14 +186,25 @@ t.test('migrate, start with several processes, run and stop work', async t => {
     out: `oneflight: schema oneflight is ready for role ${LOGIN_ROLE}\n`,
     err: ''
   })
-  const service = await start(t, [bin], { DATABASE_URL: database.loginUrl, WORKERS: '2' })
+  const service = startGroup(
+    t,
+    command([bin], {
+      DATABASE_URL: database.loginUrl,
+      JWT_SECRET: SECRET,
+      HTTP_PORT: '0',
+      ADMIN_HTTP_PORT: '0',
+      WORKERS: '2'
+    }),
+    { cwd: folder }
+  )
   await until(() =>
-    service.output().includes('limits apply to each worker') &&
+    service.child.exitCode !== null ||
     new Set(service.output().match(/"worker":\d+,"msg":"main server/g)).size === 2
   )
+  const url = /main server listening at (http:\/\/[^"]+)/.exec(service.output())?.[1]
   const order = (): Ended =>
     run([bin, 'run', '--table', '--idempotency-key', 'order', join(root, 'examples/order.json')], {
-      env: client(service)
+      env: { ONEFLIGHT_URL: String(url), ONEFLIGHT_TOKEN: token(CUSTOMER) }
     })
   const first = order()
   t.match(first, { code: 0, err: '', out: /^customer: select customers, 1 row\n/ })
@@ -320,35 +331,6 @@ t.test('the exported API and its types work without skipLibCheck', async t => {
     'internal modules cannot be imported'
   )
 })
-
-interface Running extends Group {
-  readonly url: string
-}
-
-async function start (
-  t: Test,
-  args: readonly string[],
-  env: Readonly<Record<string, string>>
-): Promise<Running> {
-  const settings = {
-    JWT_SECRET: SECRET,
-    HTTP_PORT: '0',
-    ADMIN_HTTP_PORT: '0',
-    POOL_SIZE: '4',
-    ...env
-  }
-  const group = startGroup(t, command(args, settings), { cwd: folder })
-  const url = await until(() =>
-    /main server listening at (http:\/\/[^"]+)/.exec(group.output())?.[1] ??
-      (group.child.exitCode === null ? undefined : `the process exited: ${group.output()}`)
-  )
-  await answering(`${url}/health`)
-  return { ...group, url }
-}
-
-function client ({ url }: Running): Record<string, string> {
-  return { ONEFLIGHT_URL: url, ONEFLIGHT_TOKEN: token(CUSTOMER) }
-}
 
 /** Returns the first Node on PATH that is too old for the package. */
 function olderNode (): string | undefined {

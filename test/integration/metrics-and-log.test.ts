@@ -230,15 +230,10 @@ t.test('each request is logged as one line without text of the client', async t 
     [request('GET', '/nothing?hush', close), 404, 'not_found', { path: '/nothing' }],
     [request('GET', '/%hush', close), 400, 'http_malformed'],
     ['hush\r\n\r\n', 400, 'http_malformed'],
-    [`GET / HTTP/1.1\r\nhush: ${'hush'.repeat(5000)}\r\n\r\n`, 431, 'headers_too_large'],
     [post('[]', { expect: 'hush' }), 417, 'expectation_unsupported'],
     [post('["hush', { 'content-type': 'hush/hush' }), 415, 'content_type_unsupported'],
     [post('["hush', { authorization: 'Bearer hush' }), 401, 'token_invalid'],
     [post('[{"id":"hush"},{"id":"hush"}]'), 400, 'id_duplicate', { index: 1 }],
-    [
-      post('[{"id":"hush","op":"insert","table":"stock","values":[{"sku":"pear","qty":1}]}]'),
-      409, 'unique_violation', { sqlstate: '23505', index: 0 }
-    ],
     [
       post(
         '[{"id":"a","op":"select","table":"stock"},{"id":"hush","op":"insert",' +

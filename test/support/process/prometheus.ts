@@ -120,35 +120,24 @@ export function readExposition (text: string): ReadonlyMap<string, Family> {
   return families
 }
 
-interface Target {
-  readonly adminUrl: string
-}
-
-interface PrometheusUnderTest {
-  readonly url: string
-  /** Returns the current samples of an expression, each with its labels. */
-  query(
-    expr: string
-  ): Promise<
-    ReadonlyArray<{ readonly metric: Readonly<Record<string, string>>, readonly value: number }>
-  >
-  /** Returns the names of the firing alerts. */
-  firing(): Promise<ReadonlySet<string>>
-}
+/** Returns the current samples of an expression, each with its labels. */
+export type Query = (expr: string) => Promise<
+  ReadonlyArray<{ readonly metric: Readonly<Record<string, string>>, readonly value: number }>
+>
 
 /** Short enough for a test to wait for. */
 export const RATE_WINDOW = '10s'
 
 /**
  * Starts Prometheus with prometheus.yml and alerts.yml. Only the targets and intervals differ.
- * The end of `t` stops it. Without the blackbox exporter there is no readiness.
+ * The end of `t` stops it and the blackbox exporter.
  */
 export async function startPrometheus (
   t: Test,
-  targets: readonly Target[]
-): Promise<PrometheusUnderTest> {
+  targets: ReadonlyArray<{ readonly adminUrl: string }>
+): Promise<Query> {
   const addresses = targets.map(({ adminUrl }) => new URL(adminUrl).host)
-  const prober = blackbox === undefined ? undefined : await startBlackbox(t, blackbox)
+  const prober = await startBlackbox(t)
   const directory = t.testdir()
   const config = parse(await readFile(join(observability, 'prometheus.yml'), 'utf8'), {
     merge: true
@@ -160,10 +149,7 @@ export async function startPrometheus (
   }
   await writeFile(
     join(directory, 'prometheus.yml'),
-    stringify(config, { aliasDuplicateObjects: false }).replace(
-      'blackbox:9115',
-      prober ?? 'blackbox:9115'
-    )
+    stringify(config, { aliasDuplicateObjects: false }).replace('blackbox:9115', prober)
   )
   const rules = await readFile(join(observability, 'alerts.yml'), 'utf8')
   await writeFile(join(directory, 'alerts.yml'), rules)
@@ -179,7 +165,7 @@ export async function startPrometheus (
     if (running.child.exitCode !== null) throw new Error(`Prometheus ended: ${running.output()}`)
     return await ask(`${url}/-/ready`).then(({ status }) => status === 200, () => false)
   })
-  const query: PrometheusUnderTest['query'] = async expr => {
+  return async expr => {
     const { status, body } = await ask(`${url}/api/v1/query`, {
       method: 'POST',
       body: new URLSearchParams({ query: expr })
@@ -189,21 +175,11 @@ export async function startPrometheus (
       { metric: Record<string, string>, value: [number, string] }
     >).map(({ metric, value: [, value] }) => ({ metric, value: Number(value) }))
   }
-  return {
-    url,
-    query,
-    firing: async () =>
-      new Set(
-        (await query('ALERTS{alertstate="firing"}')).map(({ metric }) =>
-          metric['alertname'] as string
-        )
-      )
-  }
 }
 
-async function startBlackbox (t: Test, program: string): Promise<string> {
+async function startBlackbox (t: Test): Promise<string> {
   const address = `127.0.0.1:${await freePort()}`
-  startProgram(t, program, [
+  startProgram(t, blackbox as string, [
     `--config.file=${join(observability, 'blackbox.yml')}`,
     `--web.listen-address=${address}`,
     '--timeout-offset=0.1'

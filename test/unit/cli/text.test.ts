@@ -66,16 +66,10 @@ t.test('a text is valid if and only if JSON.parse accepts it', async t => {
   t.ok(valid > runs / 20 && valid < runs * 0.95, `${valid} of ${runs} are JSON`)
   const rows: ReadonlyArray<readonly [text: string, position: number]> = [
     ['', 0],
-    ['[1,]', 3],
-    ['[1 2]', 3],
     ['{"a":1,}', 7],
     ['{"a" 1}', 5],
-    ['{a:1}', 1],
-    ['1 1', 2],
     ['["a\nb"]', 1],
     ['{"a":01}', 6],
-    ['[1', 2],
-    ['nullx', 0],
     ['[[1], {}', 8],
     ['"a" {', 4]
   ]
