@@ -4,7 +4,6 @@
  */
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
-import { untilBlocked } from '../support/database/hold.ts'
 import type { Answer, ServiceUnderTest } from '../support/service.ts'
 import { asCustomer, outcomes, useShopService } from '../support/database/shop.ts'
 
@@ -26,30 +25,6 @@ async function useShop (t: Test): Promise<{ service: ServiceUnderTest, send: Sen
 const balances = ({ database: { sql } }: ServiceUnderTest) =>
   sql`select name, balance::int, (select count(*)::int from transfers) as transfers from accounts
     order by name`
-
-t.test('two transfers that deadlock are both applied', async t => {
-  const { service, send } = await useShop(t)
-  const { name, sql } = service.database
-  await sql.unsafe(
-    `alter database ${name} set deadlock_timeout = '10ms'; update accounts set balance = 50`
-  )
-  const back = (batch: string): string =>
-    batch.replace(/till|bank/g, account => account === 'till' ? 'bank' : 'till')
-  const responses = await sql.begin(async blocker => {
-    await blocker`select from accounts where name = 'till' for update`
-    const forth = send('transfer')
-    await untilBlocked(service.database)
-    // This batch locks the bank and is the second to wait for the till.
-    const reverse = send('transfer', back)
-    await untilBlocked(service.database, 2)
-    return [forth, reverse] as const
-  })
-  t.same(outcomes(await Promise.all(responses)), ['200', '200'])
-  t.same(await balances(service), [
-    { name: 'bank', balance: 50, transfers: 2 },
-    { name: 'till', balance: 50, transfers: 2 }
-  ])
-})
 
 t.test('two concurrent transfers with money for one: exactly one is applied', async t => {
   const { service, send } = await useShop(t)

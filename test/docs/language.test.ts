@@ -242,13 +242,9 @@ t.test('every member, operator, modifier and preference has an example', async t
 })
 
 t.test('issue codes are those of the schema', async t => {
-  const rowsOf = (heading: string) =>
-    (page.split(`# ${heading}\n`)[1] ?? '').split(/\n##+ /)[0]?.match(/^\| .*(?= \|$)/gm)?.map(
-      row => row.slice(2).split(' | ')
-    ) ?? []
+  const section = page.split('# Issue codes\n')[1]?.split(/\n##+ /)[0] ?? ''
   t.same(
-    rowsOf('Issue codes').slice(2).map(([code]) => code),
-    IssueCode.anyOf.map(({ const: code }) => `\`${code}\``),
-    'every issue code'
+    Array.from(section.matchAll(/^\| `(\w+)` \|/gm), ([, code]) => code),
+    IssueCode.anyOf.map(({ const: code }) => code)
   )
 })
