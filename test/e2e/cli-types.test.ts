@@ -212,9 +212,6 @@ export const balance: number = from[0].balance
 export const id: number = transfer[0].id
 // @ts-expect-error -- no column of the table
 export const none = from[0].size
-const exact = createClient<Database, 'public', Batches>({ url: '', numbers: 'bigint' })
-export const digits: bigint | string =
-  (await exact.run('transfer', { from: 'till', to: 'bank', amount: 20 })).data.from[0].balance
 export const orders = await client.batch(b => {
   const order = b.insert('orders', { customer_id: 1 }, { expect: 1 })
   b.insert('order_items', { order_id: order.row(0).id, sku: 'apple', qty: 1 })

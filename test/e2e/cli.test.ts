@@ -287,7 +287,6 @@ t.test('an invalid command line: exit code 2, one line, nothing is sent', async 
       /^--token and --token-file cannot be used together$/
     ],
     [['run', '--token-file', join(directory, 'none'), '-'], /none: ENOENT: no such file/],
-    [['run', directory], /EISDIR/],
     [['run', join(directory, 'a\u001bb')], /a\\u001bb: ENOENT/],
     [['types'], /^expected one folder, or --database$/],
     [['types', 'a', 'b'], /^expected one folder, or --database$/],

@@ -30,6 +30,13 @@ const schema = `
     from generate_series(1, 2000) as i;
   create index many_n on many ((data -> 'n'));
   create index many_word on many ((data ->> 'word'));
+  create table people (id int primary key, name text, data jsonb);
+  create table purchases (id int primary key, customer int references people, total numeric);
+  insert into people select n, 'c' || n from generate_series(1, 2000) as n;
+  insert into purchases select n, 1 + n % 2000, n from generate_series(1, 20000) as n;
+  create index on purchases (customer);
+  create table "a ""b" (id int primary key, name text);
+  create view paths as select current_setting('search_path') as path;
   analyze;`
 
 const batch = [
@@ -46,6 +53,7 @@ const prefer = 'explain'
 
 const service = await useService(t, { schema, env: { EXPLAIN: 'on' }, keys: true })
 const { database } = service
+const { sql } = database
 
 /** Every node of a plan, outer nodes first. */
 function nodesOf (plan: Record<string, unknown>): ReadonlyArray<Record<string, unknown>> {
@@ -56,7 +64,6 @@ function nodesOf (plan: Record<string, unknown>): ReadonlyArray<Record<string, u
 }
 
 t.test('explain returns the plan of each operation and executes nothing', async t => {
-  const { sql } = database
   const state = async (): Promise<unknown> =>
     sql`select (select count(*) from orders) as orders, (select count(*) from journal)
       as journal, (select last_value from orders_id_seq) as id, (select count(*)
@@ -157,25 +164,12 @@ t.test('with EXPLAIN=off, explain is rejected and the batch is not executed', as
       error: { code: 'prefer_invalid', message: /EXPLAIN=off/, committed: false }
     }, header)
   }
-  t.same(await database.sql`select count(*)::int as n from orders`, [{ n: 2000 }])
+  t.same(await sql`select count(*)::int as n from orders`, [{ n: 2000 }])
   const { status } = await service.post(batch.slice(0, 1), {
     headers: { prefer: 'explain=off, handling=strict' }
   })
   t.equal(status, 200)
 })
-
-const textSchema = `
-  create table customers (id int primary key, name text, data jsonb);
-  create table orders (id int primary key, customer int references customers, total numeric);
-  insert into customers select n, 'c' || n from generate_series(1, 2000) as n;
-  insert into orders select n, 1 + n % 2000, n from generate_series(1, 20000) as n;
-  create index on orders (customer);
-  analyze customers, orders;
-  create table "a ""b" (id int primary key, name text);
-  create view paths as select current_setting('search_path') as path;`
-
-const textService = await useService(t, { schema: textSchema, env: { EXPLAIN: 'on' } })
-const { sql } = textService.database
 
 /** A plan of the service has an outer Limit. */
 const wrap = (plan: object): string =>
@@ -185,22 +179,21 @@ const note = /^\(\d+ steps? to compute values or return rows not shown; see --js
 
 t.test('a plan is printed as by EXPLAIN', async t => {
   const queries: ReadonlyArray<readonly [query: string, settings?: string]> = [
-    ['select * from customers as c where id = 7 and name like \'x%\''],
-    ['select id from orders order by id desc limit 3'],
-    ['select * from orders where customer in (7, 8)', 'enable_indexscan = off'],
-    ['select * from customers as c join orders as o on o.customer = c.id'],
-    ['select * from customers as c full join orders as o on o.id = c.id', 'enable_hashjoin = off'],
-    ['select count(*) from orders'],
-    ['select customer, sum(total) from orders group by customer having sum(total) > 3'],
-    ['select customer, count(*) from orders group by customer', 'enable_hashagg = off'],
+    ['select * from people as c where id = 7 and name like \'x%\''],
+    ['select id from purchases order by id desc limit 3'],
+    ['select * from purchases where customer in (7, 8)', 'enable_indexscan = off'],
+    ['select * from people as c join purchases as o on o.customer = c.id'],
+    ['select * from people as c full join purchases as o on o.id = c.id', 'enable_hashjoin = off'],
+    ['select customer, sum(total) from purchases group by customer having sum(total) > 3'],
+    ['select customer, count(*) from purchases group by customer', 'enable_hashagg = off'],
     ['select * from "a ""b" as "T" where "id" > 7 order by id'],
-    ['select name, (select max(total) from orders where customer = c.id) from customers as c'],
-    ['with m as materialized (select * from orders) select * from m join customers as c ' +
+    ['select name, (select max(total) from purchases where customer = c.id) from people as c'],
+    ['with m as materialized (select * from purchases) select * from m join people as c ' +
       'on c.id = m.customer'],
-    ['select * from orders, generate_series(1, 3) as g where g = orders.id'],
-    ['insert into customers (id) select id from orders on conflict (id) do update set ' +
-      'name = excluded.name where customers.id > 3'],
-    ['select sum(total) from orders where total > 10', 'max_parallel_workers_per_gather = 2; ' +
+    ['select * from purchases, generate_series(1, 3) as g where g = purchases.id'],
+    ['insert into people (id) select id from purchases on conflict (id) do update set ' +
+      'name = excluded.name where people.id > 3'],
+    ['select sum(total) from purchases where total > 10', 'max_parallel_workers_per_gather = 2; ' +
       'set local parallel_setup_cost = 0; set local parallel_tuple_cost = 0; ' +
       'set local min_parallel_table_scan_size = 0']
   ]
@@ -220,17 +213,17 @@ t.test('a plan is printed as by EXPLAIN', async t => {
 t.test('run --explain prints the plan of each operation on its table', async t => {
   const explain = async (args: readonly string[], batch: readonly object[]): Promise<string> => {
     const { code, out, err } = await runInside(['run', '--explain', ...args, '-'], {
-      env: { ONEFLIGHT_URL: textService.url, ONEFLIGHT_TOKEN: token({ role: 'oneflight_user' }) },
+      env: { ONEFLIGHT_URL: service.url, ONEFLIGHT_TOKEN: token({ role: 'oneflight_user' }) },
       input: JSON.stringify(batch)
     })
     t.same([code, err], [0, ''])
     return out.replaceAll(/ {2}\(cost=.*\)$/gm, '')
   }
   const batch = [
-    { id: 'all', op: 'select', table: 'customers' },
-    { id: 'new', op: 'insert', table: 'customers', values: [{ id: -1 }, { name: '$all.0.name' }] },
-    { id: 'del', op: 'delete', table: 'customers', where: { id: { eq: '$all.1.id' } } },
-    { id: 'few', op: 'select', table: 'customers', order: [{ id: 'asc' }], limit: 1 },
+    { id: 'all', op: 'select', table: 'people' },
+    { id: 'new', op: 'insert', table: 'people', values: [{ id: -1 }, { name: '$all.0.name' }] },
+    { id: 'del', op: 'delete', table: 'people', where: { id: { eq: '$all.1.id' } } },
+    { id: 'few', op: 'select', table: 'people', order: [{ id: 'asc' }], limit: 1 },
     { id: 'path', op: 'select', table: 'paths' }
   ]
   const text = await explain(['--table'], batch)
@@ -238,26 +231,26 @@ t.test('run --explain prints the plan of each operation on its table', async t =
     // PostgreSQL 14 to 16 write $6 for (InitPlan 6).col1.
     text.replaceAll(/\$\d+|\(InitPlan \d+\)\.col1/g, '$n')
       .replaceAll(/^\(\d+ steps?/gm, '(n steps'),
-    `all: select customers
-Seq Scan on customers t
+    `all: select people
+Seq Scan on people t
 (n steps to compute values or return rows not shown; see --json)
 
-new: insert customers
-Insert on customers t
+new: insert people
+Insert on people t
   ->  Result
-Insert on customers t_1
+Insert on people t_1
   ->  Result
 (n steps to compute values or return rows not shown; see --json)
 
-del: delete customers
-Delete on customers t
-  ->  Index Scan using customers_pkey on customers t
+del: delete people
+Delete on people t
+  ->  Index Scan using people_pkey on people t
         Index Cond: (id = $n)
 (n steps to compute values or return rows not shown; see --json)
 
-few: select customers
+few: select people
 Limit
-  ->  Index Scan using customers_pkey on customers t
+  ->  Index Scan using people_pkey on people t
 (n steps to compute values or return rows not shown; see --json)
 
 path: select paths
@@ -271,10 +264,10 @@ Limit
 
 t.test('members that are objects are left out', async t => {
   const [row] = await sql`explain (format json)
-    select customer, total, count(*) from orders group by cube (customer, total)`
+    select customer, total, count(*) from purchases group by cube (customer, total)`
   t.match(
     renderQueryPlan(wrap((row?.['QUERY PLAN'] as [{ Plan: object }])[0].Plan)),
-    /^MixedAggregate {2}\(.*\)\n {2}-> {2}Seq Scan on orders {2}/
+    /^MixedAggregate {2}\(.*\)\n {2}-> {2}Seq Scan on purchases {2}/
   )
 })
 

@@ -14,7 +14,6 @@ interface Service {
   readonly image?: string
   readonly command?: readonly string[]
   readonly environment?: Readonly<Record<string, string>>
-  readonly profiles?: readonly string[]
   readonly ports?: readonly string[]
   readonly volumes?: readonly string[]
 }
@@ -102,15 +101,9 @@ t.test(
         'compose',
         ...profiles.flatMap(profile => ['--profile', profile]),
         'config',
-        '--services'
+        '--quiet'
       ], { cwd: root })
       t.equal(code, 0, output)
-      t.same(
-        output.trim().split('\n').toSorted(),
-        [...all].filter(([, service]) =>
-          service.profiles?.some(profile => profiles.includes(profile)) ?? true
-        ).map(([name]) => name).toSorted()
-      )
     }
   }
 )
