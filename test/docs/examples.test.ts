@@ -22,16 +22,14 @@ async function useShop (t: Test): Promise<{ service: ServiceUnderTest, send: Sen
   }
 }
 
-const balances = ({ database: { sql } }: ServiceUnderTest) =>
-  sql`select name, balance::int, (select count(*)::int from transfers) as transfers from accounts
-    order by name`
-
 t.test('two concurrent transfers with money for one: exactly one is applied', async t => {
-  const { service, send } = await useShop(t)
-  await service.database.sql`update accounts set balance = 30 where name = 'till'`
+  const { service: { database: { sql } }, send } = await useShop(t)
+  await sql`update accounts set balance = 30 where name = 'till'`
   const responses = await Promise.all([send('transfer'), send('transfer')])
   t.same(outcomes(responses), ['200', '412 expectation_failed from'])
-  t.same(await balances(service), [
+  const accounts = await sql`select name, balance::int, (select count(*)::int from transfers)
+    as transfers from accounts order by name`
+  t.same(accounts, [
     { name: 'bank', balance: 25, transfers: 1 },
     { name: 'till', balance: 5, transfers: 1 }
   ])

@@ -45,9 +45,6 @@ export interface Panel {
 
 export interface Dashboard {
   readonly panels: readonly Panel[]
-  readonly templating: {
-    readonly list: ReadonlyArray<{ readonly query: { readonly query: string } }>
-  }
   readonly annotations: { readonly list: ReadonlyArray<{ readonly expr: string }> }
 }
 
