@@ -15,7 +15,7 @@ import {
 import { IssueCode } from '../../schemas/error.ts'
 import { modifiers } from '../../schemas/modifier.ts'
 import { memberKinds, OnConflict } from '../../schemas/operation.ts'
-import { operators } from '../../schemas/operator.ts'
+import { operators, type Operator } from '../../schemas/operator.ts'
 import { preferenceItems } from '../../schemas/prefer.ts'
 import { useClient } from '../support/client.ts'
 import { compact, readBlocks, readLanguage } from '../support/docs/pages.ts'
@@ -241,10 +241,15 @@ t.test('every member, operator, modifier and preference has an example', async t
   }
 })
 
-t.test('issue codes are those of the schema', async t => {
+t.test('issue codes and constant operators are those of the schemas', async t => {
   const section = page.split('# Issue codes\n')[1]?.split(/\n##+ /)[0] ?? ''
   t.same(
     Array.from(section.matchAll(/^\| `(\w+)` \|/gm), ([, code]) => code),
     IssueCode.anyOf.map(({ const: code }) => code)
+  )
+  const constant = Object.entries<Operator>(operators).filter(([, { constant }]) => constant)
+  t.match(
+    page.replace('operators\n', 'operators ').replace(' and `is`:', ', `is`:'),
+    `constants and the operators ${constant.map(([name]) => `\`${name}\``).join(', ')}:`
   )
 })
