@@ -2,12 +2,13 @@
  * Tests the answers to common mistakes: what is wrong, where, and what to write instead.
  */
 import t from 'tap'
+import type { Issue } from '../../schemas/error.ts'
 import type { PlanNode } from '../../src/plan/nodes.ts'
 import { describeError } from '../../src/transaction/describe-error.ts'
 import * as op from '../support/operations.ts'
 import { asCustomer, useShopService } from '../support/database/shop.ts'
+import { findFailure } from '../support/issues.ts'
 import { useService, type Answer } from '../support/service.ts'
-import { on } from '../support/shorthand.ts'
 import { bodyOf, slips } from '../slips.ts'
 
 const shop = await useShopService(t)
@@ -31,14 +32,21 @@ t.test('every common mistake has its answer, and its repair works', async t => {
   }
 })
 
+/** The issues of a select that has other members, after operations of these names. */
+function issuesOf (members: object, earlier: readonly string[] = []): readonly Issue[] {
+  const before = earlier.map(id => op.select(id, 'stock'))
+  return findFailure([...before, op.select('own', 'stock', members)])?.details.errors ?? []
+}
+
 t.test('the example of a message suits what was sent', async t => {
   type Row = readonly [members: object, path: ReadonlyArray<string | number>, message: string]
   const operators = (text: string): string => `must be an object of operators, for example ${text}.`
-  const columns = (name: string, text: string): string =>
-    `"${name}" must be an array of columns, for example ${text}.`
   const element = (text: string): string =>
     'Element 0 of "order" must be an object of a column and its direction, ' +
     `for example "order": [${text}].`
+  const all = 'Operators: eq, neq, gt, gte, lt, lte, like, ilike, match, imatch, in, nin, ' +
+    'between, is, isdistinct, fts, plfts, phfts, wfts, cs, cd, ov, sl, sr, nxr, nxl, adj, ' +
+    'has_key, has_keys_any, has_keys_all, not.'
   const rows: readonly Row[] = [
     [{ where: { qty: 3 } }, ['where', 'qty'], `"qty" ${operators('{"qty": {"eq": 10}}')}`],
     [{ where: { sku: null } }, ['where', 'sku'],
@@ -51,39 +59,29 @@ t.test('the example of a message suits what was sent', async t => {
     [{ order: ['qty'] }, ['order', 0], element('{"qty": "asc"}')],
     [{ order: ['qty.DESC'] }, ['order', 0], element('{"qty": "desc"}')],
     [{ order: ['q'.repeat(21)] }, ['order', 0], element('{"sku": "asc"}')],
-    [{ columns: 'qty' }, ['columns'], columns('columns', '["qty"]')],
+    [{ columns: 'qty' }, ['columns'],
+      '"columns" must be an array of columns, for example ["qty"].'],
     [{ columns: [] }, ['columns'], '"columns" must be a non-empty array of at most 1600 elements.'],
     [{ order: Array.from({ length: 1601 }, () => ({ sku: 'asc' })) }, ['order'],
-      '"order" must be an array of at most 1600 elements.']
-  ]
-  for (const [members, path, message] of rows) {
-    const answer = await shop.post([op.select('a', 'stock', members)], { headers: asCustomer() })
-    const { path: actualPath, message: actualMessage } = answer.body.error.errors[0]
-    t.same([actualPath, actualMessage], [path, message], JSON.stringify(members).slice(0, 60))
-  }
-})
-
-t.test('an unknown name is answered with the known one that it resembles', async t => {
-  const all = 'Operators: eq, neq, gt, gte, lt, lte, like, ilike, match, imatch, in, nin, ' +
-    'between, is, isdistinct, fts, plfts, phfts, wfts, cs, cd, ov, sl, sr, nxr, nxl, adj, ' +
-    'has_key, has_keys_any, has_keys_all, not.'
-  const rows: ReadonlyArray<readonly [members: object, help: string]> = [
-    [{ where: { qty: { xyz: 1 } } }, `Unknown operator "xyz". ${all}`],
-    [{ filter: {} },
+      '"order" must be an array of at most 1600 elements.'],
+    // An unknown name is answered with the known one that it resembles.
+    [{ where: { qty: { xyz: 1 } } }, ['where', 'qty', 'xyz'], `Unknown operator "xyz". ${all}`],
+    [{ filter: {} }, ['filter'],
       'Unknown member "filter". Members: id, op, table, where, columns, distinct, group_by, ' +
       'having, order, after, limit, offset, lock, with, expect, answer, when.'],
-    [{ op: 'update', set: { qty: { $increment: 1 } }, all: true },
+    [{ op: 'update', set: { qty: { $increment: 1 } }, all: true }, ['set', 'qty', '$increment'],
       'Unknown modifier "$increment". Did you mean "$inc"? ' +
       'To store the object itself, use {"$value": …}.'],
     [{
       op: 'insert',
       values: [{}],
       on_conflict: { columns: ['sku'], do: 'nothing', index_where: { qty: { '@>': 1 } } }
-    }, 'Unknown operator "@>". Operators: eq, neq, gt, gte, lt, lte, in, is, not.']
+    }, ['on_conflict', 'index_where', 'qty', '@>'],
+    'Unknown operator "@>". Operators: eq, neq, gt, gte, lt, lte, in, is, not.']
   ]
-  for (const [members, message] of rows) {
-    const answer = await shop.post([op.select('a', 'stock', members)], { headers: asCustomer() })
-    t.same(answer.body.error.errors[0].message, message)
+  for (const [members, path, message] of rows) {
+    const found = issuesOf(members).map(({ path, message }) => [path, message])
+    t.same(found, [[path, message]], JSON.stringify(members).slice(0, 60))
   }
 })
 
@@ -103,18 +101,41 @@ t.test('an invalid reference is answered with the operations that it can name', 
         `"own" is this operation itself; a reference must name an earlier operation. ${plain}`]
     ]
   for (const [earlier, text, message] of rows) {
-    const select = { op: 'select', table: 'stock' }
-    const batch = [
-      ...earlier.map(id => ({ id, ...select })),
-      { id: 'own', ...select, where: { sku: { cs: text } } }
-    ]
-    const answer = await shop.post(batch, { headers: asCustomer() })
-    t.same(answer.body.error.errors.map((issue: Error) => issue.message), [message], text)
+    const issues = issuesOf({ where: { sku: { cs: text } } }, earlier)
+    t.same(issues.map(({ message }) => message), [message], text)
   }
 })
 
+t.test('an operator of another language is answered with ours', t => {
+  const cases: ReadonlyArray<readonly [names: string, operator: string]> = [
+    ['= === equals _eq $eq', 'eq'], ['!= <> ne notEqual', 'neq'], ['> greaterThan', 'gt'],
+    ['>= ge $gte greater_or_equal', 'gte'], ['< lessThan', 'lt'], ['<= less_than_or_equal', 'lte'],
+    ['contains icontains ILIKE', 'ilike'], ['contains has hasEvery @>', 'cs'],
+    ['<@ contained_in', 'cd'], ['&& hasSome', 'ov'], ['$startsWith ends_with LIKE', 'like'],
+    ['IN any oneOf _in', 'in'], ['notIn NOT_IN', 'nin'], ['is_null exists isNotNull', 'is'],
+    ['regex ~', 'match'], ['iregex ~*', 'imatch'], ['BETWEEN range', 'between'],
+    ['not.eq not.like notLike', 'not'], ['textSearch', 'wfts'], ['@@ tsquery', 'fts'],
+    ['hasKey', 'has_key']
+  ]
+  for (const [names, operator] of cases) {
+    for (const name of names.split(' ')) {
+      const [issue] = issuesOf({ where: { s: { [name]: 'x' } } })
+      t.match(issue, { code: 'operator_unknown', path: ['where', 's', name] }, name)
+      t.match(issue?.message, `"${operator}"`, name)
+      const [example] = issue?.message.match(/\{"\w+": [^…]*?[\]"l\d}]\}(?=[ .,])/) ?? []
+      if (example === undefined) continue
+      t.same(issuesOf({ where: { s: JSON.parse(example) as object } }), [], `${name}: ${example}`)
+    }
+  }
+  const [issue] = issuesOf({ where: { s: { ['x'.repeat(99)]: 1 } } })
+  t.match(issue?.message, 'Operators: eq, ')
+  t.end()
+})
+
+const letters = 'abcdefghijklmnopqrstuvwxyz'.split('')
 const schema = `
-  create type mood as enum ('ok');
+  create type mood as enum ('ok', 'sad', 'so so');
+  create domain temper as mood;
   create type point2 as (x int, y int);
   create type wrapped as (list int[]);
   create table v (id int primary key, i int, j int, n numeric(4, 2), s text, d date, m mood,
@@ -137,9 +158,7 @@ const schema = `
   create function all_things() returns setof things language sql stable as 'select * from things';
   create table checked (id int);
   create function check_it() returns trigger language plpgsql as $$ begin
-    execute case new.id when 1 then 'select nope' when 2 then 'select nope(1)'
-      when 3 then 'select from nope' when 4 then 'select count(*), c.id from checked c'
-      when 5 then 'select where 1'
+    execute case new.id when 4 then 'select count(*), c.id from checked c'
       else 'select t.idd from checked t' end;
     return new;
   end $$;
@@ -147,10 +166,28 @@ const schema = `
   create schema other;
   grant usage on schema other to oneflight_user;
   grant all on things, seen, checked to oneflight_user;
+  create type letter as enum (${letters.map(letter => `'${letter}'`).join()});
+  create table moods (id int, m mood, t temper, ms mood[], s text, l letter);
+  create table moody (id int);
+  create table secret_moods (id int);
+  insert into moods (id) values (1);
+  create table other.elsewhere (id int);
+  grant select, insert, update on moods, other.elsewhere to oneflight_user;
+  create table people (id int, secret text);
+  grant select (id) on people to oneflight_user;
+  create table hidden (secret text);
+  create schema shut; create table shut.things (id int);
+  create schema open; grant usage on schema open to oneflight_user;
+  create table forms (id int generated always as identity, n int, tags text[], grid int[],
+    pair point2, twice int generated always as (n * 2) stored);
+  insert into forms (n) values (1), (2), (3), (4);
+  grant all on forms to oneflight_user;
+  create function many() returns setof int language sql as 'select generate_series(1, 4)';
 `
-const service = await useService(t, { schema, env: { DB_SCHEMAS: 'public,other' } })
-const verbose = await useService(t, {
-  ...on(service.database), env: { ERROR_VERBOSITY: 'verbose', ANON_ROLE: 'oneflight_user' }
+const schemas = { DB_SCHEMAS: 'public,other,shut,open' }
+const service = await useService(t, { schema, env: schemas })
+const verbose = await service.useAnother(t, {
+  env: { ...schemas, ERROR_VERBOSITY: 'verbose', ANON_ROLE: 'oneflight_user' }
 })
 
 const faulty = (problem: string): string =>
@@ -162,12 +199,7 @@ t.test('an error of PostgreSQL has the names of the request', async t => {
     ...insert, on_conflict: { columns: ['id'], do: 'update', ...members }
   })
   const update = (set: object): object => ({ op: 'update', set, all: true })
-  const missing = (column: string): string => {
-    const near = { nam: 'name', 'a "': 'a "b' }[column]
-    return `Table "things" has no column "${column}".${
-      near === undefined ? '' : ` Did you mean "${near}"?`
-    }`
-  }
+  const missing = 'Table "things" has no column "nam". Did you mean "name"?'
   const misfit = (name: string, column: string, types: string): string =>
     `"${name}" does not work with column "${column}": operator does not exist: ${types}` +
       (['like', 'match'].includes(name)
@@ -181,14 +213,9 @@ t.test('an error of PostgreSQL has the names of the request', async t => {
   const rows: ReadonlyArray<readonly [members: object, message: string]> = [
     [{ table: 'other.things' }, table('things', 'other', 'Did you mean "things"?')],
     [{ table: 'a"b', where: { a: { cs: ['x'] } } }, table('a"b', 'public')],
-    [{ columns: ['nam'] }, missing('nam')],
-    [{ order: [{ 'nam->a': 'asc' }] }, missing('nam')],
-    [{ where: { 'a "': { eq: 1 } } }, missing('a "')],
-    // count(t)
-    [{ where: { count: { gt: 1 } } }, missing('count')],
-    [{ ...insert, values: [{ id: 1, nam: 'x' }] }, missing('nam')],
-    [{ ...insert, on_conflict: { columns: ['nam'], do: 'nothing' } }, missing('nam')],
-    [update({ nam: { $inc: 1 } }), missing('nam')],
+    [{ columns: ['nam'] }, missing],
+    [{ ...insert, values: [{ id: 1, nam: 'x' }] }, missing],
+    [{ where: { count: { gt: 1 } } }, 'Table "things" has no column "count".'],
     [{ where: { 'name->a': { eq: 1 } } },
       'Column "name" has no path: paths go into json, jsonb, arrays and composites, ' +
       'and in results of functions only into json and jsonb.'],
@@ -212,15 +239,12 @@ t.test('an error of PostgreSQL has the names of the request', async t => {
       'Column "raw": could not identify an ordering operator for type json'],
     [{ columns: ['data->a', { fn: 'count' }] },
       'Column "data" must be in "group_by" or in an aggregate ("fn").'],
-    [{ columns: ['data->a', { fn: 'count' }], order: [{ 'data->a': 'asc' }] },
-      'Column "data" must be in "group_by" or in an aggregate ("fn").'],
     // Messages that name everything already.
     [update({ id: { $col: 'name' } }),
       'column "id" is of type integer but expression is of type text'],
     [{ ...insert, on_conflict: { constraint: 'nope', do: 'nothing' } },
       'constraint "nope" for table "things" does not exist'],
     // Errors of a trigger are about its own statements.
-    [{ ...insert, table: 'checked' }, faulty('column "nope" does not exist')],
     [{ ...insert, table: 'checked', values: [{ id: 4 }] }, faulty(
       'column "c.id" must appear in the GROUP BY clause or be used in an aggregate function'
     )]
@@ -286,14 +310,7 @@ t.test('a column that the service does not know is refused by PostgreSQL', async
 })
 
 t.test('only names that the role may use are suggested', async t => {
-  const { post, database } = await useService(t, {
-    schema: `create table people (id int, secret text); grant select (id) on people
-        to oneflight_user;
-      create table hidden (secret text);
-      create schema shut; create table shut.things (id int);
-      create schema open; grant usage on schema open to oneflight_user;`,
-    env: { DB_SCHEMAS: 'public,shut,open' }
-  })
+  const { post, database } = service
   const errorOf = async (operation: object): Promise<unknown> =>
     (await post([op.select('a', 'people'), operation])).body.error
   t.match(await errorOf(op.select('o', 'people', { columns: ['secre'] })), {
@@ -329,9 +346,6 @@ t.test('a value that PostgreSQL refuses is answered with its column', async t =>
   const rows: ReadonlyArray<readonly [operation: object, message: string]> = [
     // PostgreSQL reports the number of the parameter.
     [where({ s: { eq: 'x' }, i: { gt: 'x' } }), `Column "i": ${integer}`],
-    [where({ s: { eq: 'a' }, i: { gt: 99999999999 } }),
-      'Column "i": value "…" is out of range for type integer'],
-    [update({ i: { $inc: 1.5 } }), 'Column "i": integer holds no digits after the point.'],
     [
       where(Object.fromEntries(
         ['s', 'd', 'i'].map(name => [name, { not: { in: ['2020-01-01', '2021-01-01'] } }])
@@ -346,10 +360,6 @@ t.test('a value that PostgreSQL refuses is answered with its column', async t =>
       'Row 1 of values, column "i": integer holds no digits after the point. 1 more value does ' +
         'not fit, see "errors".'],
     [update({ a: { $append: [1, 'x'] } }), `Column "a": ${integer}`],
-    // No row needs the value.
-    [{ op: 'update', set: { s: { x: 1 } }, where: { id: { eq: 99 } } },
-      'Column "s": the type text takes one value, not an array or an object.'],
-    [where({ a: { cs: { x: 1 } } }), 'Column "a": the type integer[] takes an array.'],
     [onConflict({ set: { i: 'x' } }), `Column "i": ${integer}`],
     // The message quotes no value.
     [where({ s: { match: '(' } }), 'invalid regular expression: parentheses () not balanced'],
@@ -368,12 +378,7 @@ t.test('a value that PostgreSQL refuses is answered with its column', async t =>
 })
 
 t.test('an error of PostgreSQL names the form that is right here', async t => {
-  const forms = await useService(t, {
-    schema: `create type pair as (x int, y int);
-      create table forms (id int generated always as identity, n int, tags text[], grid int[],
-        pair pair, twice int generated always as (n * 2) stored);
-      insert into forms (n) values (1), (2), (3), (4);
-      create function many() returns setof int language sql as 'select generate_series(1, 4)';`,
+  const forms = await service.useAnother(t, {
     env: { MAX_ROWS: '3', ERROR_VERBOSITY: 'verbose' }
   })
   const array = 'Write an array, for example ["apple"].'
@@ -383,8 +388,6 @@ t.test('an error of PostgreSQL names the form that is right here', async t => {
   const rows: ReadonlyArray<readonly [operation: object, status: number, message: RegExp]> = [
     ...['sf', '{', '{a', '{{a},b}'].map(tags =>
       [insert({ tags }), 400, /^Row 0 of values, column "tags": malformed/] as const),
-    [op.insert('o', 'forms', [{ n: 1, tags: ['a'] }, { n: 2, tags: 'sf' }]), 400,
-      /^Row 1 of values, column "tags": malformed array literal: .*\. Write an array, for example/],
     [insert({ pair: '1' }), 400, /Write an object with the members of the type, for example/],
     [op.select('o', 'forms', { where: { tags: { cs: 'sf' } } }), 400, /Write an array/],
     [insert({ id: 7 }), 400, /"id"\. Leave the column out: the database sets it\.$/],
@@ -408,20 +411,7 @@ t.test('an error of PostgreSQL names the form that is right here', async t => {
 })
 
 t.test('what the catalogue has is suggested', async t => {
-  const letters = 'abcdefghijklmnopqrstuvwxyz'.split('')
-  const known = await useService(t, {
-    schema: `create type mood as enum ('ok', 'sad', 'so so');
-      create type letter as enum (${letters.map(letter => `'${letter}'`).join()});
-      create domain temper as mood;
-      create table moods (id int, m mood, t temper, ms mood[], s text, l letter);
-      create table moody (id int);
-      create table secret_moods (id int);
-      insert into moods (id) values (1);
-      create schema other; create table other.elsewhere (id int);
-      grant usage on schema other to oneflight_user;
-      grant select, insert, update on moods, other.elsewhere to oneflight_user;`,
-    env: { DB_SCHEMAS: 'public,other', POOL_SIZE: '1' }
-  })
+  const known = await service.useAnother(t, { env: { ...schemas, POOL_SIZE: '1' } })
   const { body } = await known.post([op.insert('o', 'moods', [{ l: 'A' }])])
   t.match(body.error, { message: /Allowed: "a", "b", .*, "t" and 6 more\.$/ })
   const allowed = /: "…"\. Allowed: "ok", "sad", "so so"\.$/
@@ -459,43 +449,6 @@ t.test('what the catalogue has is suggested', async t => {
     status: 404,
     body: { error: { message: 'Table "mood" does not exist in schema "public".' } }
   })
-})
-
-t.test('an operator of another language is answered with ours', async t => {
-  const cases: ReadonlyArray<readonly [names: string, operator: string]> = [
-    ['= == === equals equalTo _eq $eq', 'eq'],
-    ['!= !== <> ne $ne _neq notEqual not_equal noteq', 'neq'], ['> greaterThan _gt $gt', 'gt'],
-    ['>= ge _gte $gte greaterThanOrEqual greater_or_equal', 'gte'], ['< lessThan $lt', 'lt'],
-    ['<= le $lte less_than_or_equal', 'lte'], ['contains includes icontains', 'ilike'],
-    ['contains has hasEvery @> _contains', 'cs'],
-    ['containedBy contained_in <@ _contained_in', 'cd'],
-    ['overlaps overlap hasSome && arrayOverlaps', 'ov'],
-    ['startsWith startswith starts_with beginsWith $startsWith', 'like'],
-    ['endsWith ends_with LIKE', 'like'], ['ILIKE _ilike', 'ilike'],
-    ['notIn not_in _nin $nin NOT_IN', 'nin'], ['_in $in IN any oneOf', 'in'],
-    ['isNull is_null _is_null exists $exists isNotNull', 'is'],
-    ['regex $regex regexp ~ _regex', 'match'], ['iregex ~* _iregex', 'imatch'],
-    ['BETWEEN range', 'between'], ['not.eq not.in not.like notLike nlike _nlike', 'not'],
-    ['search textSearch $text', 'wfts'], ['@@ tsquery', 'fts'], ['_has_key hasKey', 'has_key']
-  ]
-  for (const [names, operator] of cases) {
-    for (const name of names.split(' ')) {
-      const { body } = await service.post([op.select('a', 'v', { where: { s: { [name]: 'x' } } })])
-      const [issue] = body.error.errors ?? []
-      t.match(issue, { code: 'operator_unknown', path: ['where', 's', name] }, name)
-      t.match(issue?.message, `"${operator}"`, name)
-      const [example] = issue?.message.match(/\{"\w+": [^…]*?[\]"l\d}]\}(?=[ .,])/) ?? []
-      if (example === undefined) continue
-      const column = /"(?:cs|cd|ov)"/.test(example) ? 'data' : 's'
-      const repaired = await service.post([
-        op.select('a', 'v', { where: { [column]: JSON.parse(example) as object } })
-      ])
-      t.notMatch(repaired.body.error, { code: 'validation_failed' }, `${name}: ${example}`)
-    }
-  }
-  const long = { s: { ['x'.repeat(99)]: 1 } }
-  const { body } = await service.post([op.select('a', 'v', { where: long })])
-  t.match(body.error.message, 'Operators: eq, ')
 })
 
 t.test('a modifier in "values" is data, unless the column cannot store it', async t => {
@@ -544,7 +497,6 @@ t.test('in development, a missing privilege has its GRANT', async t => {
   const rows: ReadonlyArray<readonly [operation: object, grant: string]> = [
     [of('insert', { values: [{ id: 1 }] }), 'SELECT, INSERT ON "public"."bare"'],
     [of('update', { set: { n: 1 }, where }), 'SELECT, UPDATE ON "public"."bare"'],
-    [of('update', { key: ['id'], values: [{ id: 1, n: 2 }] }), 'SELECT, UPDATE ON "public"."bare"'],
     [of('delete', { where }), 'SELECT, DELETE ON "public"."bare"'],
     [of('select', {}), 'SELECT ON "public"."bare"'],
     [of('select', { lock: 'update' }), 'SELECT, UPDATE ON "public"."bare"'],
