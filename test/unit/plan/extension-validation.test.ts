@@ -1,6 +1,6 @@
 /**
- * Tests invalid extensions of an operation. Each is rejected before the transaction, with the code
- * and the path of every issue.
+ * Tests the code and the path of the issues of an operation's extensions: one value for each rule.
+ * grammar.test.ts tests that the planner refuses what the schemas refuse.
  */
 import t from 'tap'
 import { assertIssues, type InvalidOperation, issuesOf } from '../../support/issues.ts'
@@ -30,22 +30,16 @@ function invalid (
 
 t.test('returning', async t => {
   const values = {
-    returning: ['id', {}, many(1601)],
+    returning: ['id', many(1601)],
     'returning[0]': [[1], [long], ['data->']],
-    'returning[1]': [['id', ''], ['id', 'id'], ['data->name', 'name'], ['data->0', 'data']]
+    'returning[1]': [['id', 'id'], ['data->name', 'name']]
   }
-  const column = '{"column":"id","__proto__":{}}'
   assertIssues(t, [
-    ...[insert, update, remove].flatMap(operation =>
-      invalid(values, returning => ({ ...operation, returning }))),
-    ...invalid(
-      { 'returning[0].column': [[{}], [{ as: 'x' }]] }, returning => ({ ...update, returning }),
-      'member_missing'
-    ),
+    ...invalid(values, returning => ({ ...update, returning })),
+    ...[update, remove].map((operation): InvalidOperation =>
+      [{ ...operation, returning: [{ as: 'x' }] }, 'member_missing returning[0].column']),
     [{ ...update, returning: [{ column: 'id', alias: 'x' }] }, 'member_unknown returning[0].alias'],
     [{ ...update, returning: [{ fn: 'max', column: 'id' }] }, 'member_unknown returning[0].fn'],
-    [JSON.parse(`{"op":"delete","table":"things","all":true,"returning":[${column}]}`),
-      'member_unknown returning[0].__proto__'],
     [{ ...update, returning: ['n', 'id', 'n', { column: 'name', as: 'id' }] },
       'member_invalid returning[2]', 'member_invalid returning[3]']
   ])
@@ -53,40 +47,25 @@ t.test('returning', async t => {
 
 t.test('columns and group_by', async t => {
   const columns = {
-    columns: [[], 'id', {}, many(1601)],
-    'columns[0]': [
-      [2], [null], [[]], [''], ['data->'], ['->a'], ['->>a'], ['data->>a->b'], ['data->->b'], [{}]
-    ],
+    columns: [[], 'id', many(1601)],
+    'columns[0]': [[2], ['data->'], ['->a'], ['data->>a->b'], [{}]],
     'columns[1]': [
       ['id', long], ['id', 'id'], ['id', { column: 'name', as: 'id' }], ['data->a', 'data->b->a'],
-      [{ fn: 'count' }, { fn: 'count', column: 'id' }], ['count', { fn: 'count' }],
-      [{ fn: 'sum', column: 'id' }, { fn: 'sum', column: 'n' }],
-      [{ fn: 'sum', column: 'n', as: 'id' }, 'id']
+      ['count', { fn: 'count' }], [{ fn: 'sum', column: 'n', as: 'id' }, 'id']
     ],
-    'columns[0].column': [
-      [{ column: 'data->', as: 'x' }], [{ column: [], as: 'x' }], [{ fn: 'count', column: null }]
-    ],
+    'columns[0].column': [[{ column: 'data->', as: 'x' }], [{ fn: 'count', column: null }]],
     'columns[1].column': [[{ fn: 'count', column: '*' }, { fn: 'max', column: '' }]],
-    'columns[0].as': [
-      [{ column: 'id', as: '' }], [{ column: 'id', as: 'ä'.repeat(32) }],
-      [{ fn: 'count', as: null }], [{ fn: 'sum', column: 'id', as: '' }]
-    ],
-    'columns[0].fn': [
-      [{ fn: 'COUNT' }],
-      ...['median', 1, null, 'constructor'].map(fn => [{ fn, column: 'id' }])
-    ]
+    'columns[0].as': [[{ column: 'id', as: 'ä'.repeat(32) }], [{ fn: 'count', as: null }]],
+    'columns[0].fn': ['COUNT', 1, 'constructor'].map(fn => [{ fn, column: 'id' }])
   }
   const groupBy = {
-    group_by: ['id', {}],
-    'group_by[0]': [[1], [null], [{ column: 'id' }], [''], ['data->']],
+    group_by: ['id'],
+    'group_by[0]': [[1], [{ column: 'id' }], ['data->']],
     'group_by[1]': [['id', long]]
   }
   assertIssues(t, [
     ...invalid(columns, columns => ({ ...select, columns })),
-    ...invalid(
-      { 'columns[1].column': ['sum', 'avg', 'min', 'max'].map(fn => ['id', { fn, as: 'x' }]) },
-      columns => ({ ...select, columns }), 'member_missing'
-    ),
+    [{ ...select, columns: ['id', { fn: 'sum', as: 'x' }] }, 'member_missing columns[1].column'],
     [{ ...select, columns: [{ fn: 'count', distinct: true }] }, 'member_missing columns[0].column'],
     [{ ...select, group_by: ['id'] }, 'member_missing columns'],
     ...invalid(groupBy, value => ({ ...select, columns: ['id'], group_by: value }))
@@ -96,23 +75,19 @@ t.test('columns and group_by', async t => {
 t.test('order, limit, offset and lock', async t => {
   const order = {
     order: ['id', { id: 'asc' }],
-    'order[0]': [['id'], [null], [[]], [{}], [{ id: 'asc', name: 'asc' }]],
-    'order[0].id': ['ASC', 'up', 1, null, ['asc'], {}, true].map(id => [{ id }]),
+    'order[0]': [['id'], [{}], [{ id: 'asc', name: 'asc' }]],
+    'order[0].id': ['ASC', 1, null, ['asc']].map(id => [{ id }]),
     'order[1].id.direction': [[{ n: 'asc' }, { id: { direction: 'down' } }]],
-    'order[0].id.direction': [[{ id: { direction: null } }]],
-    'order[0].id.nulls': [
-      [{ id: { nulls: 'smallest' } }],
-      [{ id: { direction: 'asc', nulls: null } }]
-    ],
+    'order[0].id.nulls': [[{ id: { nulls: 'smallest' } }]],
     'order[0][""]': [[{ '': 'asc' }]],
     'order[0]["data->>a->b"]': [[{ 'data->>a->b': 'asc' }]]
   }
   const lock = {
-    lock: ['exclusive', 'UPDATE', 'for update', '', true, 1, ['update']],
-    'lock.mode': [{ mode: 'exclusive' }, { mode: null }, { mode: 'constructor' }],
-    'lock.wait': [{ mode: 'share', wait: 'no' }, { wait: null }, { wait: true }]
+    lock: ['exclusive', true, ['update']],
+    'lock.mode': [{ mode: 'exclusive' }, { mode: null }],
+    'lock.wait': [{ mode: 'share', wait: 'no' }, { wait: true }]
   }
-  const numbers = [-1, 1.5, '1', true, [], {}, '$o.0.id']
+  const numbers = [-1, 1.5, '1', [], '$o.0.id']
   assertIssues(t, [
     ...invalid(order, order => ({ ...select, order })),
     [{ ...select, order: [{ id: { dir: 'asc' } }] }, 'member_unknown order[0].id.dir'],
@@ -125,43 +100,35 @@ t.test('order, limit, offset and lock', async t => {
 
 t.test('expect', async t => {
   const values = {
-    expect: [-1, 1.5, '1', true, [1], {}, { min: 2, max: 1 }],
-    'expect.min': [{ min: -1 }, { min: '1' }],
+    expect: [-1, '1', [1], {}, { min: 2, max: 1 }],
+    'expect.min': [{ min: -1 }],
     'expect.max': [{ max: 0.5 }, { min: 1, max: null }]
   }
   assertIssues(t, [
-    ...[insert, update, remove, select].flatMap(operation =>
-      invalid(values, expect => ({ ...operation, expect }))),
-    [{ ...select, expect: { exactly: 1 } }, 'member_unknown expect.exactly']
+    ...invalid(values, expect => ({ ...update, expect })),
+    ...[insert, remove, select].map((operation): InvalidOperation =>
+      [{ ...operation, expect: { exactly: 1 } }, 'member_unknown expect.exactly'])
   ])
 })
 
 t.test('on_conflict', async t => {
   const one = { n: { eq: 1 } }
   const values = {
-    on_conflict: ['nothing', [], true, 1, null],
-    'on_conflict.do': ['ignore', null, 1].map(action => ({ columns: ['id'], do: action })),
-    'on_conflict.columns': [[], 'id', null].map(columns => ({ columns, do: 'nothing' })),
+    on_conflict: ['nothing', [], null],
+    'on_conflict.do': [{ columns: ['id'], do: 'ignore' }],
+    'on_conflict.columns': [[], 'id'].map(columns => ({ columns, do: 'nothing' })),
     'on_conflict.columns[1]': [{ columns: ['id', 1], do: 'nothing' }],
-    'on_conflict.constraint': ['', 1, null, long, ['a']].map(constraint =>
-      ({ constraint, do: 'nothing' })
-    ),
+    'on_conflict.constraint': ['', null, long].map(constraint => ({ constraint, do: 'nothing' })),
     'on_conflict.set': [
       { ...nothing, set: { n: 1 } },
-      { ...upsert, set: null },
       { ...upsert, set: [] },
       { ...upsert, set: Object.fromEntries(many(1601).map(name => [name, 1])) }
     ],
     'on_conflict.set[""]': [{ ...upsert, set: { '': 1 } }],
     'on_conflict.set.n.$plus': [{ ...upsert, set: { n: { $plus: 1 } } }],
-    'on_conflict.where': [
-      { ...nothing, where: one },
-      ...[null, [], 'true'].map(where => ({ ...upsert, where }))
-    ],
+    'on_conflict.where': [{ ...nothing, where: one }, { ...upsert, where: 'true' }],
     'on_conflict.index_where': [
-      { constraint: 'c', do: 'nothing', index_where: one },
-      { constraint: 'c', do: 'update', index_where: one },
-      ...[null, [], 'n = 1'].map(where => ({ ...nothing, index_where: where }))
+      { constraint: 'c', do: 'update', index_where: one }, { ...nothing, index_where: [] }
     ]
   }
   assertIssues(t, [
@@ -192,17 +159,12 @@ t.test('on_conflict', async t => {
 t.test('index_where accepts only columns and constants', async t => {
   const withFilter = (where: unknown): object => conflict({ ...nothing, index_where: where })
   const at = 'on_conflict.index_where'
-  const unknown = [
-    'like', 'ilike', 'match', 'imatch', 'nin', 'between', 'isdistinct', 'fts', 'cs', 'ov', 'sl',
-    'has_key', 'EQ'
-  ]
+  const unknown = ['like', 'nin', 'isdistinct', 'cs', 'has_key', 'EQ']
   assertIssues(t, [
     ...invalid({
-      [`${at}.n.eq`]: [
-        '$before.0.id', { $col: 'id' }, { $excluded: 'id' }, null, { any: [1] }
-      ].map(eq => ({ n: { eq } })),
+      [`${at}.n.eq`]: ['$before.0.id', { $col: 'id' }, null].map(eq => ({ n: { eq } })),
       [`${at}.n.in[1]`]: [{ n: { in: [1, '$before.0.id'] } }],
-      [`${at}.n.in`]: ['$before.*.id', [], 5].map(list => ({ n: { in: list } })),
+      [`${at}.n.in`]: ['$before.*.id', []].map(list => ({ n: { in: list } })),
       [`${at}.n.is`]: [{ n: { is: 'maybe' } }],
       [`${at}.n.gt`]: [{ n: { gt: [1] } }],
       [`${at}.data.eq`]: [{ data: { eq: { $value: {} } } }, { data: { eq: {} } }],
@@ -216,19 +178,16 @@ t.test('index_where accepts only columns and constants', async t => {
 })
 
 t.test('modifiers', async t => {
-  const names = [
-    '$nope', '$', '$$inc', '$INC', '$Inc', '$set', '$unset', '$push', '$excluded', '$constructor',
-    '$__proto__', '$inc '
-  ]
+  const names = ['$nope', '$', '$$inc', '$INC', '$set', '$excluded', '$constructor', '$inc ']
   const operands = {
-    $inc: ['1', null, true, [1], {}, { $col: 'n' }, '$$later.0.id'],
-    $mul: ['2', null, { $inc: 1 }],
-    $now: [false, null, 1, 'true', {}],
-    $default: [false, null, 5],
-    $col: ['', long, 1, null, ['n'], 'data->', '->x', 'data->>a->b'],
-    $merge: [null, 1, 'text', [1], true],
-    $append: [null, 1, 'text', { a: 1 }],
-    $remove: [null, 1, ['a'], {}]
+    $inc: ['1', null, [1], { $col: 'n' }, '$$later.0.id'],
+    $mul: ['2', { $inc: 1 }],
+    $now: [false, 1],
+    $default: [false, 5],
+    $col: ['', long, 1, 'data->', 'data->>a->b'],
+    $merge: [1, 'text', [1]],
+    $append: ['text', { a: 1 }],
+    $remove: [1, ['a']]
   }
   assertIssues(t, [
     ...names.map((name): InvalidOperation => [
@@ -245,7 +204,7 @@ t.test('modifiers', async t => {
       })
     ),
     ...invalid(
-      { 'on_conflict.set.n.$excluded': ['', long, 1, null, 'data->'] },
+      { 'on_conflict.set.n.$excluded': ['', 1, 'data->'] },
       column => conflict({ ...upsert, set: { n: { $excluded: column } } })
     ),
     // $excluded is valid only in on_conflict

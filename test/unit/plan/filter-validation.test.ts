@@ -54,14 +54,12 @@ const long = 'x'.repeat(64)
 
 t.test('empty filters are rejected', async t => {
   assertRefused(t, [
-    ...each('empty where.id', [{ id: {} }, { id: {}, n: { eq: 1 } }]),
-    ...each('empty where.id.not', [{ id: { not: {} } }, { id: { eq: 1, not: {} } }]),
+    [{ id: {}, n: { eq: 1 } }, 'empty where.id'],
+    [{ id: { eq: 1, not: {} } }, 'empty where.id.not'],
     [{ id: { not: { not: {} } } }, 'empty where.id.not.not'],
     [{ and: [] }, 'empty where.and'],
-    [{ or: [] }, 'empty where.or'],
     [{ not: {} }, 'empty where.not'],
     [{ and: [{}] }, 'empty where.and[0]'],
-    [{ or: [{ id: { eq: 1 } }, {}] }, 'empty where.or[1]'],
     [{ or: [{ and: [] }, { or: [{}] }, { not: { id: {} } }, { n: { not: {} } }] },
       'empty where.or[0].and', 'empty where.or[1].or[0]', 'empty where.or[2].not.id',
       'empty where.or[3].n.not'],
@@ -71,21 +69,18 @@ t.test('empty filters are rejected', async t => {
 
 t.test('unknown combinators and operators are rejected', async t => {
   const names = [
-    'EQ', '=', '', ' eq', '$eq', 'Not', 'not_in', 'isDistinct', 'any', '$col', '$value',
-    '$excluded', 'constructor', 'exists', 'not.eq', 'or', 'and'
+    'EQ', '', ' eq', '$eq', 'Not', 'any', '$col', '$value', 'constructor', 'exists', 'not.eq', 'or'
   ]
   assertRefused(t, [
     ...each('operand_invalid where.and', [{ and: { eq: 1 } }, { and: 1 }]),
-    ...each('operand_invalid where.or', [{ or: { id: { eq: 1 } } }, { or: null }]),
-    ...each('operand_invalid where.not', [{ not: [] }, { not: null }, { not: 1 }]),
+    [{ or: null }, 'operand_invalid where.or'],
+    ...each('operand_invalid where.not', [{ not: [] }, { not: 1 }]),
     [{ not: { eq: 1 } }, 'operand_invalid where.not.eq'],
     [{ and: [1, null, 'x', []] }, ...elements('operand_invalid where.and', [0, 1, 2, 3])],
-    ...each('operand_invalid where.id', [{ id: [] }, { id: '$src.id' }, { id: true }]),
-    ...['AND', '$and', 'nor'].map(
-      (name): IssueRow => [{ [name]: [{ id: { eq: 1 } }] }, `operand_invalid where.${name}`]
-    ),
+    ...each('operand_invalid where.id', [{ id: [] }, { id: '$src.id' }]),
+    [{ $and: [{ id: { eq: 1 } }] }, 'operand_invalid where.$and'],
     [{ Not: { id: { eq: 1 } } }, 'operator_unknown where.Not.id'],
-    ...operands('operand_invalid where.id.not', 'not', [1, null, [{ eq: 1 }]]),
+    ...operands('operand_invalid where.id.not', 'not', [null, [{ eq: 1 }]]),
     [{ id: { not: { nope: 1 } } }, 'operator_unknown where.id.not.nope'],
     [{ id: { not: { eq: null } } }, 'operand_invalid where.id.not.eq'],
     ...names.map((name): IssueRow => [
@@ -107,40 +102,32 @@ t.test('invalid operands are rejected', async t => {
     readonly [names: readonly string[], column: string, path: string, operands: readonly unknown[]]
   > = [
     [comparands, 'id', '', [
-      null, [], {}, { x: 1 }, { col: 'n' }, { $COL: 'n' }, { $excluded: 'n' },
-      { any: [1], all: [1] }, { any: [1], x: 1 }, { $col: 'n', $value: 1 }, '$src.*.n'
+      null, [], { x: 1 }, { $excluded: 'n' }, { any: [1], all: [1] }, { $col: 'n', $value: 1 },
+      '$src.*.n'
     ]],
-    [comparands, 'id', '.any', [{ any: [] }, { any: 'x' }, { any: '$$src.*.n' }]],
-    [comparands, 'id', '.any[1]', second(null, [2], {}, { $col: 'n' }).map(any => ({ any }))],
-    [comparands, 'id', '.all', [{ all: [] }, { all: null }, { all: '$src.0.n' }]],
-    [comparands, 'id', '.all[1]', [{ all: [1, '$src.*.n', '$src.n'] }]],
-    [['eq'], 'id', '.$col', [1, null, [], {}, '', long, 'jb->', '->a', 'jb->>a->b']
-      .map($col => ({ $col }))],
-    [['isdistinct'], 'id', '', [[], {}, { any: [1] }, '$src.*.n', { x: 1 }]],
-    [['is'], 'flag', '', [
-      'null', 'NOT_NULL', 'not null', 'true', '', 0, [], {}, '$src.flag', { $col: 'n' }
-    ]],
+    [['eq'], 'id', '.any', [{ any: [] }, { any: 'x' }, { any: '$$src.*.n' }]],
+    [['eq'], 'id', '.any[1]', second(null, [2], { $col: 'n' }).map(any => ({ any }))],
+    [['eq'], 'id', '.all', [{ all: [] }, { all: null }, { all: '$src.0.n' }]],
+    [['eq'], 'id', '.all[1]', [{ all: [1, '$src.*.n', '$src.n'] }]],
+    [['eq'], 'id', '.$col', [1, null, '', long, 'jb->', 'jb->>a->b'].map($col => ({ $col }))],
+    [['isdistinct'], 'id', '', [[], { any: [1] }, '$src.*.n', { x: 1 }]],
+    [['is'], 'flag', '', ['null', 'NOT_NULL', 0, [], '$src.flag', { $col: 'n' }]],
     [['nin'], 'id', '', [[]]],
-    [lists, 'id', '', [
-      null, 1, 'x', '{1,2}', {}, { any: [1] }, { $col: 'ints' }, { $value: [1] }, '$src.0.n',
-      '$src', '$$src.*.n'
-    ]],
-    [lists, 'id', '[1]', second(null, [2], {}, { $col: 'n' }, { $value: 1 }, '$src.*.n')],
-    [['between'], 'id', '', [
-      [], [1], [1, 2, 3], null, 1, '1,2', { low: 1, high: 2 }, { $col: 'n' }, '$src.*.n'
-    ]],
-    [['between'], 'id', '[1]', second(null, [1], {}, { any: [1] }, { $value: 1 }, '$src.*.n')],
+    [lists, 'id', '', [null, 1, '{1,2}', { any: [1] }, { $value: [1] }, '$src.0.n', '$$src.*.n']],
+    [lists, 'id', '[1]', second(null, [2], { $col: 'n' }, { $value: 1 }, '$src.*.n')],
+    [['between'], 'id', '', [[1], [1, 2, 3], null, { low: 1, high: 2 }, '$src.*.n']],
+    [['between'], 'id', '[1]', second(null, [1], { any: [1] }, '$src.*.n')],
     [['between'], 'id', '[1].$col', second({ $col: '' }, { $col: 5 })],
-    [documents, 'jb', '', [null, { $nope: 1 }, { $excluded: 'n' }, { $inc: 1 }]],
-    [['has_key'], 'jb', '', [null, 1, ['a'], {}, { $col: 'txt' }, { $value: 'a' }, '$src.*.txt']],
-    [keys, 'jb', '', [null, [], {}, 'a', { $value: ['a'] }, { $col: 'txt' }, '$src.0.txt']],
-    [keys, 'jb', '[1]', second(1, null, ['b'], {}, '$src.*.txt')],
+    [documents, 'jb', '', [null, { $nope: 1 }, { $excluded: 'n' }]],
+    [['has_key'], 'jb', '', [1, ['a'], { $col: 'txt' }, '$src.*.txt']],
+    [keys, 'jb', '', [[], 'a', { $value: ['a'] }, '$src.0.txt']],
+    [keys, 'jb', '[1]', second(1, ['b'], '$src.*.txt')],
     [searches, 'tsv', '', [
-      null, 1, ['a'], {}, { config: 'english' }, { query: 'a', lang: 'english' }, { $col: 'txt' },
-      { $value: 'a' }, { any: ['a'] }, '$src.*.txt'
+      null, ['a'], { config: 'english' }, { query: 'a', lang: 'english' }, { $col: 'txt' },
+      '$src.*.txt'
     ]],
-    [searches, 'tsv', '.query', [null, 1, [], '$src.*.txt'].map(query => ({ query }))],
-    [searches, 'tsv', '.config', [null, 1, []].map(config => ({ query: 'a', config }))]
+    [searches, 'tsv', '.query', [null, [], '$src.*.txt'].map(query => ({ query }))],
+    [searches, 'tsv', '.config', [null, []].map(config => ({ query: 'a', config }))]
   ]
   assertRefused(t, [
     ...rows.flatMap(([names, column, path, list]) => names.flatMap(name =>
@@ -158,8 +145,8 @@ t.test('invalid operands are rejected', async t => {
 
 t.test('invalid names and paths are rejected', async t => {
   const names = [
-    '', long, 'jb->', 'jb->>', '->a', '->>a', '->', '->>', 'jb->a->', 'jb->a->>', 'jb->>a->b',
-    'jb->>a->>b', 'jb->->a', 'jb->a->->b', 'jb->->>a', `${long}->a`, `${'ä'.repeat(32)}->>a`
+    '', long, 'jb->', 'jb->>', '->a', '->', 'jb->a->>', 'jb->>a->b', 'jb->->a', 'jb->->>a',
+    `${long}->a`, `${'ä'.repeat(32)}->>a`
   ]
   assertRefused(t, [
     ...names.map(

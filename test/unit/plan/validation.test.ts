@@ -36,7 +36,7 @@ const each = (
   values.map(value => [{ ...operation, [member]: value }, `${code} ${member}`])
 
 t.test('every issue of one operation is reported with its code and path', async t => {
-  const ids = ['', '1a', 'a-b', 'a.b', 'ä', 'a\n', ' a', '"}],"x":[{"']
+  const ids = ['', '1a', 'a-b', 'ä', 'a\n', '"}],"x":[{"']
   assertIssues(t, [
     ...each(select, 'id', 'id_invalid', ids),
 
@@ -50,7 +50,7 @@ t.test('every issue of one operation is reported with its code and path', async 
     [{ op: 'select' }, 'member_missing table'],
     ...each(select, 'table', 'member_invalid', [1, null, ['things']]),
     ...each(select, 'table', 'table_invalid', [
-      '', '.', '.things', 'public.', 'db.public.things', long, wide, `${long}.things`
+      '', '.things', 'public.', 'db.public.things', wide, `${long}.things`
     ]),
     ...each(select, 'table', 'schema_forbidden', [
       'hidden.things', 'pg_catalog.pg_authid', 'PUBLIC.things', '"public".things'
@@ -92,8 +92,6 @@ t.test('every issue of one operation is reported with its code and path', async 
     [{ ...update, all: true }, 'member_invalid all'],
     ...each(remove, 'all', 'member_invalid', [true, false]),
     [{ op: 'delete', table: 'things', all: 1 }, 'member_invalid all', 'member_missing where'],
-    [{ op: 'delete', table: 'things', all: null, where: {} }, 'member_invalid all',
-      'where_empty where'],
     [{ ...remove, all: true, where: null }, 'member_invalid where'],
     [{ ...insert, all: true }, 'member_invalid all'],
     [{ ...select, all: true }, 'member_invalid all'],
@@ -188,19 +186,16 @@ t.test('the body is checked before its operations', async t => {
     `[{"id":"a","op":"insert","table":"things","values":[${values}]}]`
   const bodies: ReadonlyArray<readonly [code: string, status: number, bodies: readonly string[]]> =
     [
-      ['body_invalid', 400, [
-        '{', 'null', '5', '1.10', '"[]"', 'true', '{}', '{"id":"a"}', '[{"id":"a","id":"a"}]'
-      ]],
+      ['body_invalid', 400, ['{', 'null', '1.10', '"[]"', '{"id":"a"}', '[{"id":"a","id":"a"}]']],
       ['body_empty', 400, ['[]', ' [\n] ']],
       ['id_missing', 400, [
-        '[1]', '[null]', '["a"]', '[[]]', '[1.10]', '[{}]', '[{"id":null}]', '[{"id":1}]',
-        '[{"id":1.10}]', '[{"id":["a"]}]', '[{"ID":"a"}]', '[{"__proto__":{"id":"a"}}]',
-        `${'['.repeat(500_000)}${']'.repeat(500_000)}`,
-        '[{"id":"a","op":"nope"},{"op":"nope"}]'
+        '[1]', '[null]', '[[]]', '[1.10]', '[{}]', '[{"id":null}]', '[{"id":1.10}]',
+        '[{"id":["a"]}]', '[{"__proto__":{"id":"a"}}]',
+        `${'['.repeat(500_000)}${']'.repeat(500_000)}`, '[{"id":"a","op":"nope"},{"op":"nope"}]'
       ]],
       ['id_duplicate', 400, [
-        '[{"id":"a"},{"id":"b"},{"id":"a"}]', '[{"id":"-"},{"id":"-"}]',
-        '[{"id":"__proto__"},{"id":"__proto__"}]', '[{"id":"a"},{"id":"\\u0061"}]'
+        '[{"id":"-"},{"id":"b"},{"id":"-"}]', '[{"id":"__proto__"},{"id":"__proto__"}]',
+        '[{"id":"a"},{"id":"\\u0061"}]'
       ]],
       ['too_many_ops', 413, [JSON.stringify(repeat(13, i => ({ id: `a${i}` })))]],
       ['validation_failed', 422, [
