@@ -26,23 +26,13 @@ const order = {
     type: 'object',
     additionalProperties: false,
     required: ['a'],
+    // `word` is data.
     properties: {
       a: { $ref: '#/$defs/id' },
-      $ref: { type: 'array', items: { $ref: '#/$defs/item' } },
-      tree: { $ref: '#' },
-      near: { $ref: '#/$defs/other' },
-      other: { $ref: '#/$defs/other' },
+      $ref: { type: 'array', items: { $ref: '#/$defs/id' } },
       word: { const: { $ref: '#/$defs/id' }, default: { $ref: '#/$defs/id' } }
     },
-    $defs: {
-      id: { type: 'integer', maximum: 9007199254740991 },
-      item: { type: 'object', properties: { sku: { type: 'string' } }, required: ['sku'] },
-      other: {
-        type: 'array',
-        items: { $ref: '#/$defs/other/$defs/flag' },
-        $defs: { flag: { type: 'boolean' } }
-      }
-    }
+    $defs: { id: { type: 'integer', maximum: 9007199254740991 } }
   },
   operations
 }
@@ -88,23 +78,12 @@ t.test('each named batch has a path with the schema of its parameters', async t 
   })
   const { schemas } = document.components
   t.same(schemas['list_params'], { type: 'object', additionalProperties: false })
+  const id = { $ref: '#/components/schemas/order_params_id' }
   t.same(schemas['order_params']?.['properties'], {
-    ...order.params.properties,
-    a: { $ref: '#/components/schemas/order_params_id' },
-    $ref: { type: 'array', items: { $ref: '#/components/schemas/order_params_item' } },
-    tree: { $ref: '#/components/schemas/order_params' },
-    near: { $ref: '#/components/schemas/order_params_other' },
-    other: { $ref: '#/components/schemas/order_params_other' }
-  })
-  t.same(
-    Object.keys(schemas).filter(name => name.startsWith('order')),
-    ['order_params', 'order_params_id', 'order_params_item', 'order_params_other',
-      'order_params_flag']
-  )
-  t.same(schemas['order_params_other'], {
-    type: 'array', items: { $ref: '#/components/schemas/order_params_flag' }
+    ...order.params.properties, a: id, $ref: { type: 'array', items: id }
   })
   t.notOk('$defs' in (schemas['order_params'] ?? {}))
+  t.same(schemas['order_params_id'], order.params.$defs.id)
 })
 
 t.test('parts that references name become components', async t => {
@@ -117,7 +96,8 @@ t.test('parts that references name become components', async t => {
       d: { $ref: '#/properties/c/prefixItems/1' },
       e: { $ref: '#/definitions/a%25b/$defs/inner' },
       f: { $ref: '#/definitions/never' },
-      g: { anyOf: [{ type: 'null' }, { $ref: '#/definitions/node' }] }
+      g: { anyOf: [{ type: 'null' }, { $ref: '#/definitions/node' }] },
+      tree: { $ref: '#' }
     },
     definitions: {
       'x-y': { type: 'integer', maximum: 9 },
@@ -138,7 +118,8 @@ t.test('parts that references name become components', async t => {
   t.same([schemas['deep_params_x_y_2'], schemas['deep_params_never']], [{}, { not: {} }])
   t.match(schemas['deep_params']?.['properties'], {
     $defs: { properties: { a: { $ref: '#/components/schemas/deep_params_a' } } },
-    c: { prefixItems: [{}, { $ref: '#/components/schemas/deep_params_1' }] }
+    c: { prefixItems: [{}, { $ref: '#/components/schemas/deep_params_1' }] },
+    tree: { $ref: '#/components/schemas/deep_params' }
   }, 'a component is referred to in its place, too')
   t.same(await new Validator().validate(structuredClone(document) as never), { valid: true })
   const isValid = validatorsOf(document)(pointer('deep'))
@@ -316,17 +297,7 @@ t.test('the results have the members that the plan names', async t => {
     Object.entries(described).map(([id, [, schema]]) => [id, schema])
   ))
   t.same(await new Validator().validate(structuredClone(document) as never), { valid: true })
-
-  const { data } = body
-  const wrong = [
-    { whole: [1] }, { named: [{ id: 1, a: 2 }] }, { one: [] }, { n: [] }, { n: null },
-    { new: null }, { nested: [{ id: 1, parts: [], all: [] }] }, { wholeNested: [{ id: 1 }] },
-    { total: undefined }
-  ]
-  for (const part of wrong) {
-    const changed = JSON.parse(JSON.stringify({ error: null, data: { ...data, ...part } }))
-    t.notOk(isValid(changed), JSON.stringify(part))
-  }
+  t.notOk(isValid({ ...body, data: { ...body.data, named: [{ id: 1, a: 2 }] } }))
 })
 
 interface Results {

@@ -14,7 +14,7 @@ import {
   withAdmin,
   type Database
 } from '../support/database/database.ts'
-import { body as answering, redirect, set, useJwksServer } from '../support/network/jwks-server.ts'
+import { body as answering, set, useJwksServer } from '../support/network/jwks-server.ts'
 import { jwks, keyPair, makeToken, privateJwk, publicJwk, publicPem } from '../support/keys.ts'
 import { useListener } from '../support/network/listen.ts'
 import { message } from '../support/network/messages.ts'
@@ -104,10 +104,10 @@ t.test('the search finds a word in every encoding', async t => {
 
 const schema = `
   create type mood as enum ('good');
-  create table kinds (id int generated always as identity, n int, small smallint, word text,
-    short varchar(3), mood mood, day date, at timestamptz, uuid uuid, doc jsonb, list int[],
-    span int4range, address inet, bits bit(4), bytes bytea, yes boolean,
-    length interval, place point, found tsvector, thing regclass, who regrole, kind regtype);
+  create table kinds (id int generated always as identity, n int, word text,
+    short varchar(3), mood mood, day date, at timestamptz, doc jsonb, list int[], span int4range,
+    bits bit(4), bytes bytea, place point, found tsvector, thing regclass, who regrole,
+    kind regtype);
   create table people (id int primary key, email text unique,
     secret text default '${words.hidden}' check (secret <> 'bad'),
     needed text not null default 'x');
@@ -190,7 +190,7 @@ const rows: readonly Row[] = [
     op.select('c', 'kinds', { where: { word: { eq: words.filtered } } })
   ]],
   // Values that a type rejects.
-  ...['n', 'mood', 'at', 'list', 'span', 'bits', 'length', 'place'].map((column): Row =>
+  ...['n', 'mood', 'at', 'list', 'span', 'bits', 'place'].map((column): Row =>
     ['.', insert(column, words.inserted)]),
   ['.', insert('bytes', `\\x${words.inserted}`)],
   ['value_invalid', insert('short', words.inserted)],
@@ -201,14 +201,11 @@ const rows: readonly Row[] = [
   ...['thing', 'who', 'kind'].map((column): Row =>
     ['undefined_(table|object)', insert(column, words.inserted), { allowed: ['inserted'] }]
   ),
-  ['.', insert('kind', `${words.inserted}[`)],
   ['invalid_text_representation',
     after(op.insert('b', 'kinds', [{ n: '$a.0.word' }]), words.referred)],
   ['invalid_datetime_format',
     after(op.select('b', 'kinds', { where: { day: { in: '$a.*.word' } } }), words.referred)],
-  ...['n', 'mood', 'day'].map((column): Row =>
-    ['.', select({ [column]: { eq: words.filtered } })]
-  ),
+  ['.', select({ mood: { eq: words.filtered } })],
   ['invalid_regular_expression', select({ word: { match: `(${words.filtered}` } })],
   ['.', select({ found: { fts: `${words.filtered} (` } })],
   ['undefined_object', select({ found: { fts: { query: 'x', config: words.filtered } } }),
@@ -235,7 +232,6 @@ const rows: readonly Row[] = [
     [op.insert('a', 'kinds', Array(4).fill({ word: words.inserted }))]],
   ['validation_failed', select({ word: { is: words.filtered } })],
   ['validation_failed', select({ word: { eq: { $value: words.json, x: 1 } } })],
-  ['validation_failed', select({ word: words.filtered })],
   ['validation_failed', select({ word: { eq: `$${words.referred}.0.x` } }),
     { allowed: ['referred'] }],
   ['validation_failed', select({}, Object.fromEntries(
@@ -263,10 +259,8 @@ const rows: readonly Row[] = [
     'prefer',
     `handling=lenient, ${words.prefer}=1, tx=rollback`
   )],
-  ...['handling=strict, ', 'tx=', 'return='].map((name): Row => ['prefer_invalid', select(), {
-    ...withHeader('prefer', `${name}${words.prefer}`),
-    allowed: ['prefer']
-  }]),
+  ['prefer_invalid', select(),
+    { ...withHeader('prefer', `handling=strict, ${words.prefer}`), allowed: ['prefer'] }],
   ['idempotency_key_invalid', select(), withHeader('idempotency-key', words.idempotency)],
   ['content_type_unsupported', select(), withHeader('content-type', `application/${words.media}`)],
   [undefined, select(), withHeader('x-request-id', `${words.requestId} !`)],
@@ -446,7 +440,6 @@ t.test('an unreachable database reveals nothing', async t => {
     [/ECONNREFUSED/, at(1)],
     [/password authentication failed/, at(strict) + queryPassword],
     [/does not exist/, url.replace(/(@[^/]+\/)\w+/, '$1no_such_database')],
-    [/./, url.replace(login, 'nobody_knows_this_role') + queryPassword],
     [/./, `${url}&sslmode=verify-full&sslrootcert=${encodeURIComponent(file)}`]
   ]
   for (const [reason, databaseUrl] of rows) {
@@ -493,8 +486,7 @@ t.test('keys of tokens from any source are not revealed', async t => {
     [{ JWT_JWKS_URL: url }],
     [{ JWT_JWKS_URL: url }, 'token_invalid',
       set({ kty: words.keyBody, kid: words.keyId }, unusable)],
-    ...[answering(`{"keys": ${words.keyBody}`), redirect(`${url}&${words.keyBody}`, 302, '')]
-      .map(behave => [{ JWT_JWKS_URL: url }, 'keys_unavailable', behave] as const),
+    [{ JWT_JWKS_URL: url }, 'keys_unavailable', answering(`{"keys": ${words.keyBody}`)],
     [{ JWT_JWKS_URL: `https://127.0.0.1:${port}/keys${query}` }, 'keys_unavailable']
   ]
   for (const [env, code, behave = set(jwk)] of rows) {
@@ -573,15 +565,12 @@ t.test('the output of the process reveals nothing from start to exit', async t =
 
 // config.test.ts, database-url.test.ts and jwt-keys.test.ts have the message of each mistake.
 t.test('a rejected configuration is explained without secrets', async t => {
-  for (const [JWT_SECRET, POOL_SIZE, url] of [
-    [words.secret.slice(0, 25), '0', `postgres://app:${words.password}@db/shop`],
-    [words.secret, '1', `app:${words.password}@db`]
-  ] as const) {
-    const { output, code } = await runMain(t, { DATABASE_URL: url, JWT_SECRET, POOL_SIZE })
-    t.equal(code, 1)
-    t.match(output, /^(oneflight: [^\n]+\n)+$/)
-    t.same(leaks(output), [], output)
-  }
+  const { output, code } = await runMain(t, {
+    DATABASE_URL: `app:${words.password}@db`, JWT_SECRET: words.secret.slice(0, 25), POOL_SIZE: '0'
+  })
+  t.equal(code, 1)
+  t.match(output, /^(oneflight: [^\n]+\n){3}$/)
+  t.same(leaks(output), [], output)
 })
 
 t.test('a failed start and a forced shutdown reveal nothing', async t => {
