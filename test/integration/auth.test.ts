@@ -392,7 +392,6 @@ t.test('oneflight token: invalid options and environments', async t => {
     [role, 'JWT_SECRET: expected at least 32 bytes', { JWT_SECRET: 'short' }],
     [role, 'JWT_ALGORITHMS: does not contain HS256', { ...secret, JWT_ALGORITHMS: 'HS512' }],
     [[], '--role is required: the database role of the token'],
-    [[...role, 'x'], 'token takes only options'],
     [
       [...role, '--expires-in', '1y'],
       'invalid --expires-in "1y" (expected a time such as 90s, 15m or 30d)'
@@ -400,8 +399,6 @@ t.test('oneflight token: invalid options and environments', async t => {
     [[...role, '--expires-in', '900000000000d'], '--expires-in is too far in the future'],
     [[...role, '--claims', '[]'],
       '--claims must be a JSON object, for example \'{"org": 7}\''],
-    [[...role, '--claims', '{'],
-      '--claims is not valid JSON: unexpected end at line 1, column 2.'],
     [
       [...role, '--claims', '{"role": "s"}'],
       '--claims must not contain "role", which another option sets'

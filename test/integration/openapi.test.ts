@@ -91,10 +91,6 @@ t.test('both servers serve the document without a token', async t => {
   t.equal(answer.headers.get('cache-control'), 'no-cache')
   const again = await ask(`${url}/openapi.json`, { headers: { 'if-none-match': etag } })
   t.same([again.status, again.text, again.headers.get('etag')], [304, '', etag])
-  t.equal(
-    (await ask(`${url}/openapi.json`, { headers: { 'if-none-match': '"other"' } })).status,
-    200
-  )
   const head = await ask(`${url}/openapi.json`, { method: 'HEAD' })
   t.same([head.status, head.text, head.headers.get('etag')], [200, '', etag])
 })

@@ -44,9 +44,6 @@ t.test('every file and folder that cannot be read is reported with the other pro
     'MAX_OPS: expected an integer from 1 to 1000, got "x"',
     'BATCHES_DIR: the folder /nope cannot be read (ENOENT)'
   ])
-  t.strictSame(problemsOf({ ...base, BATCHES_DIR: `${folder}/ca.crt` }), [
-    `BATCHES_DIR: the folder ${folder}/ca.crt cannot be read (ENOTDIR)`
-  ])
   const url = tls(...missing)
   t.strictSame(problemsOf({ ...base, DATABASE_URL: url, DATABASE_REPLICA_URL: url }), [
     ...lines('DATABASE_URL'), ...lines('DATABASE_REPLICA_URL')
@@ -104,7 +101,6 @@ t.test('valid values are read', async t => {
         IDEMPOTENCY_IGNORED_CLAIMS: ['session_id', 'app_metadata.plan']
       }],
     [{ JWT_REQUIRE_EXP: 'false' }, { JWT_REQUIRE_EXP: false }],
-    [{ JWT_REQUIRE_EXP: 'true', LOG_LEVEL: 'silent' }, { JWT_REQUIRE_EXP: true }],
     [{ DB_SCHEMAS: 'api,Private Stuff' }, { DB_SCHEMAS: ['api', 'Private Stuff'] }],
     [{ DB_EXTRA_SEARCH_PATH: 'ext, v1.2' }, { DB_EXTRA_SEARCH_PATH: ['ext', 'v1.2'] }],
     [{ ANON_ROLE: 'é'.repeat(31) }, { ANON_ROLE: 'é'.repeat(31) }],
@@ -138,7 +134,6 @@ const invalid: ReadonlyArray<readonly [name: string, fault: string, ...values: s
     ...['10abc', '1e3', ' 1', '-1', '01', '0', '1001', '9'.repeat(16)]],
   ['POOL_SIZE', `expected an integer from 1 to 1000, got "${'x'.repeat(100)}…"`, 'x'.repeat(101)],
   ['LOCK_TIMEOUT_MS', 'expected an integer from 1 to 3600000 ms, got "*"', '0'],
-  ['HTTP_PORT', 'expected an integer from 0 to 65535, got "*"', '65536'],
   ['JWT_REQUIRE_EXP', 'expected true or false, got "*"', 'yes'],
   ['LOG_LEVEL', 'expected one of trace, debug, info, warn, error, fatal, silent, got "*"', 'INFO'],
   ['JWT_ROLE_CLAIM', 'expected a dotted path such as app_metadata.role, got "*"', 'a..b'],
@@ -170,9 +165,7 @@ const invalid: ReadonlyArray<readonly [name: string, fault: string, ...values: s
     [name, 'removed, see CHANGELOG.md', CANARY] as const),
   ...Object.entries({
     DB_EXTRA_SEARCH: 'DB_EXTRA_SEARCH_PATH',
-    STATEMENT_TIMEOUT: 'STATEMENT_TIMEOUT_MS',
     JWT_SERCET: 'JWT_SECRET',
-    DB_SCHEMA: 'DB_SCHEMAS',
     DATABASE_REPLICA: 'DATABASE_REPLICA_URL'
   }).map(([name, meant]) => [name, `unknown variable; did you mean ${meant}?`, CANARY] as const)
 ]
@@ -198,8 +191,7 @@ const conflicts: ReadonlyArray<readonly [env: Environment, ...faults: string[]]>
     ['app.example.com', `${origins} "app.example.com"`],
     ['https://app.example.com/',
       `${origins} "https://app.example.com/" (its origin is https://app.example.com)`],
-    ['https://app.example.com,*', '* cannot be combined with origins'],
-    ['a,', 'expected a comma-separated list without empty elements, got "a,"']
+    ['https://app.example.com,*', '* cannot be combined with origins']
   ] as const).map(([CORS_ORIGINS, fault]) =>
     [{ CORS_ORIGINS }, `CORS_ORIGINS: ${fault}`] as const),
   [{ ...collector, OTEL_TRACES_EXPORTER: 'zipkin', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' },

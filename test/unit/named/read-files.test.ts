@@ -48,15 +48,11 @@ t.test('a parameter that is never a list can be part of an operand', async t => 
 /** The content of a file, and its issues, each without the name of the file. */
 const issues: ReadonlyArray<readonly [text: string, ...issues: string[]]> = [
   ['', '1:1: The file is not valid JSON: unexpected end at line 1, column 1.'],
-  ['{"operations": [}', '1:17: The file is not valid JSON'],
   ['[]', '1:1: The file must be a JSON object with "operations".'],
   ['{"a": 1, "a": 2}', '1:1: The file has an object with the duplicate key "a".'],
   [`{"operations": [${select}],\n "rolls": []}`, '2:2: "rolls": Unexpected property.'],
   ['{"operations": []}', '1:2: "operations": '],
-  [`{"roles": [], "description": 5, "operations": [${select}]}`,
-    '1:15: "description"', '1:2: "roles"'],
   [`{"operations": [${select}, ${select}]}`, '1:60: operation 1 (s): id_duplicate'],
-  ['{"operations": [5]}', '1:17: operation 0: id_missing'],
   [`{"operations": [${[1, 2, 3, 4].map(n => select.replace('"s"', `"s${n}"`)).join()}]}`,
     '1:2: too_many_ops'],
   [`{"operations": [${select.replace('"s"', '"params"')}]}`,
@@ -72,10 +68,8 @@ const issues: ReadonlyArray<readonly [text: string, ...issues: string[]]> = [
   [fileWithX('{"type": "array"}', '{"id": {"nin": "$params.x"}}'),
     '3:20: operation 0 (s): reference_malformed at where.id.nin: "$params.x" can ' +
     'be an empty list'],
-  ...['{"type": ["null", "array"]}', '{}', '{"type": "array"}'].map((type): [string, string] => [
-    fileWithX(type, '{"tags": {"cs": ["a", "$params.x"]}}'),
-    '3:34: operation 0 (s): reference_malformed at where.tags.cs[1]: "$params.x" can be an empty'
-  ]),
+  [fileWithX('{}', '{"tags": {"cs": ["a", "$params.x"]}}'),
+    '3:34: operation 0 (s): reference_malformed at where.tags.cs[1]: "$params.x" can be an empty'],
   [`{"roles": ["a", 5], "operations": [${select}]}`, '1:17: "roles[1]": Expected string.'],
   [`{"operations": [${'['.repeat(9000)}${']'.repeat(9000)}]}`,
     '1:1: The file is nested too deeply.'],
@@ -85,9 +79,6 @@ const issues: ReadonlyArray<readonly [text: string, ...issues: string[]]> = [
   [file(object('{"__proto__": true}'), '{}'), '1:46: "__proto__" is not allowed.'],
   [file('{"type": "string"}', '{}'), '1:2: "params" must be a JSON Schema with'],
   [file('{"type": "object", "properties": []}', '{}'), '1:31: "properties" must be an object.'],
-  [fileWithX('{"type": "strnig"}', '{}', ''),
-    '1:52: "type" must be equal to one of the allowed values: ["array"',
-    '1:52: "type" must be an array.', '1:52: "type" must match a schema in anyOf.'],
   [fileWithX('{"maximum": 9007199254740993}', '{}', ''),
     '1:52: The number has more digits than a double can hold.'],
   [fileWithX('{"type": "integer", "default": "a"}', '{}', ''), '1:71: "x" must be an integer.']
@@ -111,10 +102,8 @@ const rowIssues: ReadonlyArray<readonly [text: string, ...issues: string[]]> = [
   [rowsFile(items(''), copied('{"param": "rows", "columns": [{"fn": "count"}]}'))],
   [rowsFile('{"type": "array"}', insert),
     'reference_malformed at values: "$params.rows" must be a list of objects'],
-  ...['"prefixItems": [true], "items": {"type": "object"}', '"items": {"type": "string"}'].map(
-    (more): [string, string] => [rowsFile(`{"type": "array", ${more}}`, insert),
-      'reference_malformed at values: "$params.rows" must be a list of objects']
-  ),
+  [rowsFile('{"type": "array", "prefixItems": [true], "items": {"type": "object"}}', insert),
+    'reference_malformed at values: "$params.rows" must be a list of objects'],
   [rowsFile(items(', "additionalProperties": false, "patternProperties": {"^a": true}'), insert),
     'reference_malformed at values: "items" of "$params.rows" must have "additionalProperties"'],
   [rowsFile(closed, copied('{"param": "$params.rows"}')),
@@ -271,7 +260,6 @@ const numbers = [
     '[{"a": 1, "b": [2]}, {"b": [2.0], "a": 1.0}]',
     '[[{"a": 9007199254740993}], 1, [{"a": 9007199254740993.0}]]', '[0, 1, -0]'
   ]],
-  ['{"uniqueItems": false}', ['[1, 1]'], []],
   ['{"$ref": "#/$defs/n"}', ['4'], ['5']]
 ] as const
 
