@@ -390,6 +390,9 @@ t.test('oneflight token: invalid options and environments', async t => {
       'invalid --expires-in "1y" (expected a time such as 90s, 15m or 30d)'
     ],
     [[...role, '--expires-in', '900000000000d'], '--expires-in is too far in the future'],
+    [[...role, 'x'], 'token takes only options'],
+    [[...role, '--claims', '{'],
+      '--claims is not valid JSON: unexpected end at line 1, column 2.'],
     [[...role, '--claims', '[]'],
       '--claims must be a JSON object, for example \'{"org": 7}\''],
     [

@@ -259,8 +259,8 @@ const rows: readonly Row[] = [
     'prefer',
     `handling=lenient, ${words.prefer}=1, tx=rollback`
   )],
-  ['prefer_invalid', select(),
-    { ...withHeader('prefer', `handling=strict, ${words.prefer}`), allowed: ['prefer'] }],
+  ...['handling=strict, ', 'tx='].map((name): Row => ['prefer_invalid', select(),
+    { ...withHeader('prefer', `${name}${words.prefer}`), allowed: ['prefer'] }]),
   ['idempotency_key_invalid', select(), withHeader('idempotency-key', words.idempotency)],
   ['content_type_unsupported', select(), withHeader('content-type', `application/${words.media}`)],
   [undefined, select(), withHeader('x-request-id', `${words.requestId} !`)],

@@ -101,6 +101,7 @@ t.test('valid values are read', async t => {
         IDEMPOTENCY_IGNORED_CLAIMS: ['session_id', 'app_metadata.plan']
       }],
     [{ JWT_REQUIRE_EXP: 'false' }, { JWT_REQUIRE_EXP: false }],
+    [{ JWT_REQUIRE_EXP: 'true' }, { JWT_REQUIRE_EXP: true }],
     [{ DB_SCHEMAS: 'api,Private Stuff' }, { DB_SCHEMAS: ['api', 'Private Stuff'] }],
     [{ DB_EXTRA_SEARCH_PATH: 'ext, v1.2' }, { DB_EXTRA_SEARCH_PATH: ['ext', 'v1.2'] }],
     [{ ANON_ROLE: 'é'.repeat(31) }, { ANON_ROLE: 'é'.repeat(31) }],

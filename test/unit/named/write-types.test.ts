@@ -141,6 +141,7 @@ t.test('each schema has a type', async t => {
     [{ type: 'object', properties: { a: true, b: true }, anyOf: [{ required: ['a'] }] },
       '{ a?: unknown b?: unknown }'],
     [{ allOf: [{ type: 'string' }, { $ref: '#/$defs/sku' }] }, 'string'],
+    [{ allOf: [{ type: 'string' }, { type: 'boolean' }] }, 'string & boolean'],
     [{ $ref: '#/$defs/sku' }, 'string']
   ]
   for (const [schema, type] of rows) {
