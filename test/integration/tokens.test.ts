@@ -144,9 +144,8 @@ t.test('a public key is rejected as an HMAC secret', async t => {
   const pem = publicPem(rsa)
   const jwk = publicJwk(rsa, { kid: 'k' })
   const forms = [
-    pem, pem.trim(), `${pem}\n`, pem.replaceAll(/-----.*-----|\n/g, ''),
-    rsa.publicKey.export({ type: 'spki', format: 'der' }), JSON.stringify(jwk), jwks(jwk),
-    jwk.n as string, '', 'k', 'undefined'
+    pem, pem.trim(), rsa.publicKey.export({ type: 'spki', format: 'der' }), JSON.stringify(jwk),
+    jwks(jwk), '', 'undefined'
   ]
   for (const env of [{ JWT_PUBLIC_KEY: pem }, { JWT_JWKS: jwks(jwk) }]) {
     await check(t, env, [
@@ -212,8 +211,7 @@ t.test('an algorithm that is disabled or does not fit the key is rejected', asyn
 
 t.test('alg "none" and unknown algorithms are rejected', async t => {
   const words: readonly unknown[] = [
-    'none', 'None', '', 'none\0', 'HS256 ', 'hs256', 'rs256', 'ES256K', 'EDDSA', '__proto__',
-    undefined, null, 256, ['HS256'], { alg: 'HS256' }
+    'none', 'None', '', 'hs256', '__proto__', undefined, null, ['HS256']
   ]
   const keys = [
     [{ JWT_SECRET: SECRET }, 'HS256', SECRET],
@@ -234,10 +232,7 @@ t.test('alg "none" and unknown algorithms are rejected', async t => {
 t.test('a token that was changed after it was signed is rejected', async t => {
   const keys = [
     [{ JWT_SECRET: SECRET }, 'HS256', SECRET],
-    [{ JWT_PUBLIC_KEY: publicPem(rsa) }, 'RS256', rsa],
-    [{ JWT_PUBLIC_KEY: publicPem(rsa) }, 'PS256', rsa],
-    [{ JWT_PUBLIC_KEY: publicPem(p256) }, 'ES256', p256],
-    [{ JWT_PUBLIC_KEY: publicPem(ed25519) }, 'EdDSA', ed25519]
+    [{ JWT_PUBLIC_KEY: publicPem(p256) }, 'ES256', p256]
   ] as const
   const zero = Buffer.of(0)
   for (const [env, alg, key] of keys) {
@@ -249,9 +244,7 @@ t.test('a token that was changed after it was signed is rejected', async t => {
       zeros: Buffer.alloc(good.length),
       'a byte short': good.subarray(0, -1),
       'a byte long': Buffer.concat([good, zero]),
-      'a zero byte prepended': Buffer.concat([zero, good]),
-      'only the first half': good.subarray(0, good.length / 2),
-      repeated: Buffer.concat([good, good])
+      'a zero byte prepended': Buffer.concat([zero, good])
     })
     await check(t, env, [
       [alg, token, 'passes'],
@@ -288,7 +281,6 @@ t.test('only the canonical encoding of a token is accepted', async t => {
   const sealed = (text: string): string => signText(text, 'HS256', SECRET)
   const changes: ReadonlyArray<readonly [what: string, change: (text: string) => string]> = [
     ['padding', text => `${text}${'='.repeat((4 - text.length % 4) % 4 || 4)}`],
-    ['five letters appended', text => `${text}AAAAA`],
     ['a space in it', text => `${text.slice(0, 4)} ${text.slice(4)}`],
     ['"+" in it', text => `${text.slice(0, 4)}+${text.slice(5)}`],
     ['empty', () => '']
@@ -305,10 +297,8 @@ t.test('only the canonical encoding of a token is accepted', async t => {
     ['two parts and a dot', `${head}.${body}.`],
     ['a dot before', `.${token}`],
     ['four parts', `${token}.${signed}`],
-    ['quoted', `"${token}"`],
     ['header twice', sealed(`${head}.${head}`), 'token_claims_invalid'],
-    ['JSON serialisation', JSON.stringify({ payload: body, protected: head, signature: signed })],
-    ['detached payload', token.replace(body, '')]
+    ['JSON serialisation', JSON.stringify({ payload: body, protected: head, signature: signed })]
   ])
 })
 
@@ -322,21 +312,16 @@ t.test('unsupported and malformed headers are rejected, unknown members are igno
     )
   await check(t, { JWT_SECRET: SECRET }, [
     ...rows('token_invalid', {
-      crit: [[], ['exp'], null, false],
-      b64: [true, null],
-      enc: ['A128GCM', null],
-      cty: ['JWT', 'application/jwt', 'JWT; a=b', ' JWT', null],
-      typ: [
-        'JOSE+JSON', 'application/jose+json', 'logout+jwt', 'dpop+jwt; a=b', 'dpop+jwt ;a',
-        ' application/dpop+jwt', '+jwt', 'xat+jwt', 'at+jwt+jwt', null, ['JWT']
-      ],
-      kid: [null, 0, ['a']]
+      crit: [['exp'], null],
+      b64: [true],
+      enc: ['A128GCM'],
+      cty: ['JWT', ' application/jwt; a=b'],
+      typ: ['JOSE+JSON', 'logout+jwt', ' application/dpop+jwt ;a', 'xat+jwt', 'at+jwt+jwt', null],
+      kid: [null, ['a']]
     }),
     ...rows('passes', {
-      typ: [
-        'JWT', 'JOSE', 'at+jwt; a=b', ' at+jwt', 'AT+JWT', 'application/at+jwt', '', 'jwt+x'
-      ],
-      cty: ['', 'json', 'jwt+json', 'JWT2'],
+      typ: ['JWT', 'JOSE', 'at+jwt; a=b', ' application/AT+JWT', '', 'jwt+x'],
+      cty: ['', 'jwt+json', 'JWT2'],
       zip: ['DEF']
     }),
     [
@@ -344,16 +329,9 @@ t.test('unsupported and malformed headers are rejected, unknown members are igno
       under('{"alg":"HS256","x5t":"x","__proto__":{"crit":["x"]},"constructor":{},"":0}'),
       'passes'
     ],
-    ['spaces and escapes', under(' {\n"\\u0061lg" :\t"\\u0048S256" }\r\n'), 'passes'],
-    ...[
-      '', '[]', '["HS256"]', 'null', '256', '{"alg":"HS256"', '{"alg":"HS256"}{}',
-      '\ufeff{"alg":"HS256"}', '{"Alg":"HS256"}', '{"__proto__":{"alg":"HS256"}}'
-    ].map((text): Row => [`header ${text}`, under(text)]),
-    ['not UTF-8', under(Buffer.from('{"alg":"HS256","x":"é"}', 'latin1'))],
-    ...[
-      '{"alg":"none","alg":"HS256"}', '{"alg":"HS256","\\u0061lg":"none"}',
-      '{"alg":"HS256","x":[{"y":1,"\\u0079":2}]}'
-    ].map((text): Row => [`duplicate member: ${text}`, under(text)])
+    ...['', '[]', 'null', '{"alg":"HS256"', '{"Alg":"HS256"}', '{"__proto__":{"alg":"HS256"}}']
+      .map((text): Row => [`header ${text}`, under(text)]),
+    ['a duplicate member', under('{"alg":"none","alg":"HS256"}')]
   ])
 })
 
@@ -364,8 +342,7 @@ t.test('keys and key URLs in the header of a token are ignored', async t => {
     { jku: url, x5u: url },
     { jwk: publicJwk(attacker, { kid: 'k' }) },
     { jwk: { kty: 'oct', k: encode('x'.repeat(32)) } },
-    { x5c: [publicPem(attacker)], key: publicPem(attacker) },
-    { iss: url }
+    { x5c: [publicPem(attacker)] }
   ]
   const environments = [
     { JWT_PUBLIC_KEY: publicPem(rsa) },
@@ -414,9 +391,7 @@ t.test('kid selects the key', async t => {
     ['one kid, two keys, second algorithm', make('EdDSA', ed25519, { kid: 'shared' }), 'passes'],
     ['one kid and algorithm, two keys', make('ES512', twin, { kid: 'twin' })],
     ['no kid, two keys of the algorithm', make('ES512', twin)],
-    ...['', 'A', 'a ', 'a\0', '../../dev/null', "' or 1=1 --", 'constructor', 'x'.repeat(8000)]
-      .map((kid): Row => [`kid ${kid.slice(0, 40)}`, make('RS256', rsa, { kid })]),
-    ['the kid of a key, the signature of another', make('RS256', attacker, { kid: 'a' })]
+    ...['', 'A', 'constructor'].map((kid): Row => [`kid ${kid}`, make('RS256', rsa, { kid })])
   ])
   const several = jwks(publicJwk(rsa), publicJwk(p384), publicJwk(other, { kid: 'b' }))
   await check(t, { JWT_JWKS: several }, [
@@ -430,15 +405,10 @@ t.test('kid selects the key', async t => {
     ['the same key several times, no kid', make('RS256', rsa), 'passes'],
     ['the same key several times, an alg that this kid does not allow',
       make('RS512', rsa, { kid: 'b' })],
-    ['the same key several times, another kid', make('RS256', rsa, { kid: 'c' })],
-    ['the same key several times, the signature of another', make('RS256', other)]
+    ['the same key several times, another kid', make('RS256', rsa, { kid: 'c' })]
   ])
   await check(t, { JWT_JWKS: jwks(publicJwk(rsa, { kid: 'a' }), publicJwk(rsa)) }, [
     ['the same key with and without kid', make('RS256', rsa, { kid: 'c' }), 'passes']
-  ])
-  await check(t, { JWT_JWKS: jwks(publicJwk(rsa, { kid: '' })) }, [
-    ['an empty kid', make('RS256', rsa, { kid: '' }), 'passes'],
-    ['a key with an empty kid, another kid', make('RS256', rsa, { kid: ' ' })]
   ])
 })
 
@@ -446,22 +416,17 @@ t.test('a payload must be a JSON object without duplicate members', async t => {
   const exp = now() + 3600
   const good = `"role":"${role}","exp":${exp}`
   await check(t, { JWT_SECRET: SECRET }, [
-    ...[
-      '', '[]', `[{${good}}]`, `"{${good}}"`, 'null', '1', `{${good}`, `{${good},}`, `{${good}}{}`,
-      `{${good}}\0`, `\ufeff{${good}}`, `{${good}} // x`, `{${good},"x":NaN}`, make('HS256', SECRET)
-    ].map((text): Row => [`payload ${text}`, claim(text)]),
+    ...['', `[{${good}}]`, 'null', `{${good}`, `{${good}}{}`, `\ufeff{${good}}`]
+      .map((text): Row => [`payload ${text}`, claim(text)]),
     ['not UTF-8', claim(Buffer.from(`{${good},"x":"é"}`, 'latin1'))],
-    ['UTF-16', claim(Buffer.from(`{${good}}`, 'utf16le'))],
     ...[
-      `${good},"role":"postgres"`, `"\\u0072ole":"postgres",${good}`, `"exp":0,${good}`,
-      `${good},"x":[1,{"a":{"y":1,"z":2,"\\u0079":3}}]`, `${good},"__proto__":1,"__proto__":2`,
-      `${good},"é":1,"\\u00e9":1`
+      `${good},"role":"postgres"`, `"\\u0072ole":"postgres",${good}`,
+      `${good},"x":[1,{"a":{"y":1,"z":2,"\\u0079":3}}]`, `${good},"__proto__":1,"__proto__":2`
     ].map((text): Row => [`duplicate member: ${text.replace(good, '…')}`, claim(`{${text}}`)]),
     ...[
-      `${good},"x":{"role":"postgres","exp":0}`, `${good},"Role":"postgres","role ":"x"`,
-      `"r\\u006fle":"${role}","\\u0065xp":${exp}`, `${good},"a":{"y":1},"b":{"y":1}`,
+      `${good},"x":{"role":"postgres","exp":0}`, `"r\\u006fle":"${role}","\\u0065xp":${exp}`,
       `${good},"x":["role","role"],"y":"\\"role\\":1","z":"\\"role\\":2"`,
-      `${good},"__proto__":{"role":"postgres"}`, `${good},"constructor":null,"toString":1`,
+      `${good},"__proto__":{"role":"postgres"}`,
       `${good},"x":${'['.repeat(3000)}${']'.repeat(3000)}`, `${good},"x":1e400,"y":"\\ud800"`
     ].map((text): Row => [`valid: ${text.slice(0, 80)}`, claim(`{${text}}`), 'passes'])
   ])
@@ -471,17 +436,17 @@ t.test('exp, nbf and iat must be numbers and are compared with the clock', async
   const at = (text: string): string => claim(`{"role":"${role}",${text}}`)
   const later = now() + 3600
   const invalid = 'token_claims_invalid'
-  const broken = ['"9999999999"', 'true', 'null', '[]', '{}', '1e999', '-1e999']
+  const broken = ['"9999999999"', 'true', 'null', '1e999']
   const begins: Readonly<Record<string, readonly string[]>> = {
     [invalid]: broken,
-    passes: ['0', '-1e308', '0.5', `${now()}`, `${now() + 15}`],
-    token_not_active: [`${now() + 900}`, `${now() + 900}.5`, '1e10', '99999999999999999999999999']
+    passes: ['0', '-1e308', `${now() + 15}`],
+    token_not_active: [`${now() + 900}.5`, '1e10']
   }
   const verdicts: Readonly<Record<string, typeof begins>> = {
     exp: {
       [invalid]: broken,
-      passes: [`${later}.999`, `${later}e0`, '1E+10', '1e308', `${now()}`],
-      token_expired: ['0', '-0.0', '-1', '1e-400', `${now() - 900}.999`, '-99999999999999999999']
+      passes: [`${later}.999`, '1e308', `${now()}`],
+      token_expired: ['0', '-1', `${now() - 900}.999`]
     },
     nbf: begins,
     iat: begins
@@ -494,16 +459,17 @@ t.test('exp, nbf and iat must be numbers and are compared with the clock', async
       })
     )
   )
-  for (const required of ['true', 'false']) {
-    const env = { JWT_SECRET: SECRET, JWT_REQUIRE_EXP: required }
-    const without = required === 'true' ? invalid : 'passes'
-    await check(t, env, [
-      ['exp elsewhere', at(`"claims":{"exp":${later}},"Exp":${later},"exp ":${later}`), without],
-      ...required === 'true' ? rows : rows.filter(([what]) => what.startsWith('exp')),
-      ['expired and not active', at(`"exp":0,"nbf":${later}`), 'token_expired'],
-      ['expired and broken', at('"exp":0,"nbf":"x"'), invalid]
-    ])
-  }
+  const elsewhere = at(`"claims":{"exp":${later}},"Exp":${later},"exp ":${later}`)
+  await check(t, { JWT_SECRET: SECRET, JWT_REQUIRE_EXP: 'true' }, [
+    ...rows,
+    ['exp elsewhere', elsewhere, invalid],
+    ['expired and not active', at(`"exp":0,"nbf":${later}`), 'token_expired'],
+    ['expired and broken', at('"exp":0,"nbf":"x"'), invalid]
+  ])
+  await check(t, { JWT_SECRET: SECRET, JWT_REQUIRE_EXP: 'false' }, [
+    ['exp elsewhere', elsewhere, 'passes'],
+    ['expired', at('"exp":0'), 'token_expired']
+  ])
 })
 
 t.test('JWT_ROLE_CLAIM is the name of the claim with the role, or a path to it', async t => {
@@ -514,22 +480,15 @@ t.test('JWT_ROLE_CLAIM is the name of the claim with the role, or a path to it',
     ['app_metadata.role', [
       ['"app_metadata":{"role":"x"},"role":1', 'passes'], ['"app_metadata.role":"x"', 'passes'],
       ['"app_metadata.role":null,"app_metadata":{"role":"x"}', invalid], ['"role":"x"', missing],
-      ['"app_metadata":"role"', missing], ['"app_metadata":null', missing],
-      ['"app_metadata":{}', missing], ['"app_metadata":[{"role":"x"}]', missing],
-      ['"App_metadata":{"role":"x"}', missing], ['"app_metadata":{"role":["x"]}', invalid],
-      ['"app_metadata":{"role":1}', invalid], ['"app_metadata":{"role":null}', invalid],
-      ['"app_metadata":{"role":""}', invalid], ['"app_metadata":{"role":"none"}', 'role_denied'],
-      ['"app_metadata":{"__proto__":{"role":"x"}}', missing],
-      ['"app_metadata":{"role":"x","\\u0072ole":"y"}', 'token_invalid']
+      ['"app_metadata":null', missing], ['"app_metadata":[{"role":"x"}]', missing],
+      ['"app_metadata":{"role":["x"]}', invalid], ['"app_metadata":{"role":""}', invalid],
+      ['"app_metadata":{"role":"none"}', 'role_denied'],
+      ['"app_metadata":{"__proto__":{"role":"x"}}', missing]
     ]],
     ['roles.0', [
-      ['"roles":["x","y"]', 'passes'], ['"roles":["none","y"]', 'role_denied'],
-      ['"roles":[]', missing], ['"roles":"x"', missing], ['"roles":[["x"]]', invalid]
+      ['"roles":["x","y"]', 'passes'], ['"roles":[]', missing], ['"roles":"x"', missing]
     ]],
-    ['roles.-1', [['"roles":["x"]', missing]]],
-    ['roles.length', [['"roles":["x"]', invalid], ['"roles":"x"', missing]]],
     ['__proto__.role', [['"role":"x"', missing], ['"__proto__":{"role":"x"}', 'passes']]],
-    ['constructor.name', [['"role":"x"', missing], ['"constructor":{"name":"x"}', 'passes']]],
     ['https://example.com/claims.app.role', [
       ['"https://example.com/claims.app.role":"x"', 'passes'],
       ['"https://example.com/claims":{"app":{"role":"x"}}', 'passes'],
@@ -539,8 +498,7 @@ t.test('JWT_ROLE_CLAIM is the name of the claim with the role, or a path to it',
         'passes'],
       ['"https://example.com/claims":{"app":{"role":1,"app.role":"x"}}', invalid],
       ['"https://example.com/claims":{"role":"x"}', missing]
-    ]],
-    ['é.röle', [['"\\u00e9":{"r\\u00f6le":"x"}', 'passes'], ['"e\\u0301":{"röle":"x"}', missing]]]
+    ]]
   ] as const
   for (const [path, rows] of groups) {
     const env = { JWT_SECRET: SECRET, JWT_ROLE_CLAIM: path }
@@ -581,14 +539,12 @@ t.test('a token may have 16 384 characters', async t => {
   const fits = padded(max - 16)
   t.ok(fits.length < max && fits.length > max - 20, String(fits.length))
   t.same(await send(fits), [503, 'database_unavailable'])
-  for (const length of [max + 1, 2 * max, 1_000_000]) {
+  for (const length of [max + 1, 1_000_000]) {
     t.same(await send(padded(length)), [401, 'token_invalid'], String(length))
   }
   const good = make('HS256', SECRET)
-  for (const token of [good.replace('.', '\n.'), `${good}\n`, `${good}  `, `${good}\0`]) {
+  for (const token of [good.replace('.', '\n.'), `${good}\n`, `${good}  `]) {
     t.same(await send(token), [401, 'token_invalid'], JSON.stringify(token.slice(-5)))
   }
-  const service = await useService(t)
-  const authorization = `Bearer ${padded(15_000)}`
-  t.equal((await service.post(batch, { headers: { authorization } })).status, 404)
+  await check(t, { JWT_SECRET: SECRET }, [['through HTTP', padded(15_000), 'passes']])
 })
