@@ -23,7 +23,6 @@ const kinds = {
   weakRsa: () => generateKeyPairSync('rsa', { modulusLength: 1024 }),
   /** An RSA key whose algorithm identifier restricts it to PSS. */
   pss: () => generateKeyPairSync('rsa-pss', { modulusLength: 2048 }),
-  dsa: () => generateKeyPairSync('dsa', { modulusLength: 1024, divisorLength: 160 }),
   p256: () => generateKeyPairSync('ec', { namedCurve: 'P-256' }),
   p384: () => generateKeyPairSync('ec', { namedCurve: 'P-384' }),
   p521: () => generateKeyPairSync('ec', { namedCurve: 'P-521' }),
@@ -64,11 +63,8 @@ export function publicPem ({ publicKey }: KeyPair, type: 'spki' | 'pkcs1' = 'spk
   return publicKey.export({ type, format: 'pem' }) as string
 }
 
-export function privatePem (
-  { privateKey }: KeyPair,
-  type: 'pkcs8' | 'pkcs1' | 'sec1' = 'pkcs8'
-): string {
-  return privateKey.export({ type, format: 'pem' }) as string
+export function privatePem ({ privateKey }: KeyPair): string {
+  return privateKey.export({ type: 'pkcs8', format: 'pem' }) as string
 }
 
 /** Exports the public key as JWK, followed by the members of `more` (`kid`, `use`, `alg` …). */
