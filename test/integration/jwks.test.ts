@@ -21,7 +21,6 @@ import {
   body,
   bytes,
   hold,
-  redirect,
   set,
   silence,
   stall,
@@ -153,19 +152,12 @@ t.test('without a set, the fetch is repeated, and lookups wait for the running o
 
 /** A valid set, which only arrives in invalid responses. */
 const evil = jwks(key('evil'))
-const inPieces = (text: string): Behaviour => response => {
-  response.writeHead(200)
-  response.write(text.slice(0, 10))
-  response.end(text.slice(10))
-}
 
 const failures: ReadonlyArray<readonly [name: string, behave: Behaviour, reason: RegExp]> = [
-  ...[201, 503].map(status =>
-    [`status ${status}`, body(evil, { status }), RegExp(`^status ${status}$`)] as const
-  ),
+  ['status 201', body(evil, { status: 201 }), /^status 201$/],
+  ['a redirect', body(evil, { status: 302, headers: { location: '/' } }), /^status 302$/],
   ['no set', body('{"keys":["x"]}'), /^the response is not a JSON Web Key Set$/],
-  ['too long', inPieces(evil.padEnd(MIB + 1)), /^the response is larger than 1048576 byte/],
-  ['a few kB that decompress to 100 MiB', zipped(evil.padEnd(100 * MIB)), /larger/],
+  ['too long', zipped(evil.padEnd(MIB + 1)), /^the response is larger than 1048576 byte/],
   ['not HTTP', bytes(`${evil}\r\n\r\n`), /^the request failed$/]
 ]
 
@@ -173,18 +165,12 @@ t.test('invalid responses leave the last valid set in place', async t => {
   const server = await useJwksServer(t, set(key('good')))
   const { look, changes } = useRemote(t, server, { cooldownMs: 0 })
   t.equal(await look('good'), 'good')
-  const check = async (
-    name: string,
-    reason: RegExp,
-    fail: () => Promise<void> | void,
-    recover: () => Promise<void> | void
-  ): Promise<void> => {
+  for (const [name, behave, reason] of failures) {
     const before = changes.length
-    await fail()
+    server.behave = behave
     t.equal(await look('evil'), 'none', name)
     t.equal(await look('good'), 'good', name)
     server.behave = set(key('good'))
-    await recover()
     // A lookup may first wait for a fetch that began earlier.
     await until(async () => {
       await look('evil')
@@ -193,12 +179,6 @@ t.test('invalid responses leave the last valid set in place', async t => {
     t.match(changes.slice(before), [{ failed: reason }, { keys: 1 }], name)
     t.equal(changes.length, before + 2, name)
   }
-  for (const [name, behave, reason] of failures) {
-    await check(name, reason, () => {
-      server.behave = behave
-    }, () => {})
-  }
-  await check('connection refused', /^ECONNREFUSED$/, () => server.leave(), () => server.comeBack())
   t.notMatch(JSON.stringify(changes), /canary|127\.0\.0\.1/)
 })
 
@@ -225,17 +205,6 @@ t.test('a response that is missing or does not end fails at the timeout', async 
   }
 })
 
-t.test('redirects are not followed', async t => {
-  const server = await useJwksServer(t)
-  const target = await useJwksServer(t, body(evil))
-  const { look, changes } = useRemote(t, server, { retryMs: 0, cooldownMs: 0 })
-  server.behave = redirect(target.url, 302, evil)
-  await until(() => server.asked.length > 1)
-  t.equal(await look('evil'), 'keys_unavailable')
-  t.same(target.asked, [])
-  t.equal(changes.length, 1)
-})
-
 t.test('unusable keys and those of other algorithms are ignored one by one', async t => {
   // jwt-keys.test.ts has all kinds of keys that are invalid or for another purpose.
   const keys = [{}, key('weak', 'weakRsa'), key('other', 'p256'), key('good')]
@@ -250,18 +219,9 @@ t.test('unusable keys and those of other algorithms are ignored one by one', asy
   t.same(changes, [{ keys: 1 }, { keys: 0 }])
 })
 
-t.test('valid responses are accepted', async t => {
-  const server = await useJwksServer(t)
-  const { look } = useRemote(t, server, { cooldownMs: 0 })
-  const jwk = (kid: string): string => jwks(key(kid))
-  const rows: ReadonlyArray<readonly [name: string, (text: string) => Behaviour]> = [
-    ['in pieces', inPieces],
-    ['1 MiB, compressed', text => zipped(text.padEnd(MIB))]
-  ]
-  for (const [name, behave] of rows) {
-    server.behave = behave(jwk(name))
-    t.equal(await look(name), name)
-  }
+t.test('a compressed response of 1 MiB is accepted', async t => {
+  const { look } = useRemote(t, await useJwksServer(t, zipped(jwks(key('large')).padEnd(MIB))))
+  t.equal(await look('large'), 'large')
 })
 
 t.test('an untrusted certificate is a failure', async t => {
