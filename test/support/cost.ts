@@ -31,6 +31,8 @@ export interface Cost {
    * a prepared statement `BE`, a simple query `Q`. `3 BE` are three of them. `H` is Flush.
    */
   readonly messages: string
+  /** The texts of their statements; empty for those that every batch has prepared before. */
+  readonly texts: readonly string[]
   /** Bytes that the service sent, without the names of prepared statements. */
   readonly sent: number
   /** Bytes that the database sent, without transaction ids and reports of settings. */
@@ -50,13 +52,17 @@ export interface Meter {
  * Starts a service with one connection and the table of idempotency keys. The end of `t` stops it.
  * Statements that every batch shares are already prepared.
  */
-export async function useMeter (t: Test, schema: string): Promise<Meter> {
+export async function useMeter (
+  t: Test,
+  schema: string,
+  env: Readonly<Record<string, string>> = {}
+): Promise<Meter> {
   const proxy = await useProxy(t, process.env['TEST_DATABASE_URL'] as string)
   const countWritten = watchWrites(t, proxy)
   const service = await useService(t, {
     schema: `${schema}; ${shared.sql}`,
     keys: true,
-    env: { POOL_SIZE: '1' },
+    env: { POOL_SIZE: '1', ...env },
     databaseUrl: proxy.through
   })
   await untilAlone(proxy)
@@ -66,6 +72,7 @@ export async function useMeter (t: Test, schema: string): Promise<Meter> {
   }
   // A response in the middle of the pipeline would split the burst, so responses wait for its end.
   holdUntilWritten(proxy)
+  const prepared = new Map<string, string>()
   return {
     service,
     async measure (batch, headers = {}) {
@@ -84,10 +91,12 @@ export async function useMeter (t: Test, schema: string): Promise<Meter> {
       const [client, server] = (['client', 'server'] as const).map(side =>
         proxy.bursts.filter(({ from }) => from === side).map(({ bytes }) => bytes)
       ) as [Buffer[], Buffer[]]
+      const [, bytes = Buffer.alloc(0)] = client
       return {
         roundTrips: client.length,
         writes: countWritten() - before,
-        messages: shorten(messageTypes(client[1] ?? Buffer.alloc(0))),
+        messages: shorten(messageTypes(bytes)),
+        texts: readTexts(bytes, prepared),
         sent: countBytes(client, nameLength),
         received: countBytes(server, variableLength)
       }
@@ -141,6 +150,16 @@ function shorten (types: string): string {
     else runs.push({ types: statement, times: 1 })
   }
   return runs.map(({ types, times }) => times === 1 ? types : `${times} ${types}`).join(' ')
+}
+
+/** `prepared`: the texts of the prepared statements by name. */
+function readTexts (bytes: Buffer, prepared: Map<string, string>): readonly string[] {
+  return createFramer().feed(bytes).flatMap(({ type, body }) => {
+    const [first = '', second = ''] = body.toString('latin1').split('\0', 2)
+    if (type === 'P') prepared.set(first, second)
+    if (type === 'B') return prepared.get(second) ?? ''
+    return type === 'Q' ? first : []
+  })
 }
 
 /** Sums the bytes of all messages, minus the excluded ones of each. */
