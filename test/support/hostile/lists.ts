@@ -13,7 +13,6 @@ import {
 /** Elements of one list of literals or references. */
 export const items: Readonly<Record<string, Element>> = {
   strings: i => `"x${i}"`,
-  numbers: i => String(i % 10),
   'exact numbers': i => `1.${i}0`,
   'a reference each': reference,
   'references to a list each': i => `"$p.*.c${i}"`,
@@ -27,12 +26,9 @@ export const listPlaces: Readonly<Record<string, Place>> = {
   in: inFilter(list => `{"a":{"in":[${list}]}}`),
   'eq any': inFilter(list => `{"a":{"eq":{"any":[${list}]}}}`),
   has_keys_any: inFilter(list => `{"j":{"has_keys_any":[${list}]}}`),
-  'cs of a list': inFilter(list => `{"tags":{"cs":[${list}]}}`),
   'eq $value': inFilter(list => `{"j":{"eq":{"$value":[${list}]}}}`),
   'a value of insert': inMember(['insert', 'upsert'], 'values', list => `{"j":[${list}]}`),
-  set: inMember(writing, 'set', list => `"j":[${list}]`),
   'set $append': inMember(writing, 'set', list => `"j":{"$append":[${list}]}`),
-  'a value by key': inMember(['bulk_update'], 'values', list => `{"id":1,"j":[${list}]}`),
   'an argument': inMember(['call'], 'args', list => `"j":[${list}]`),
   after: { frames: ['select'], make: list => ({ order: ['{"a":"asc"}'], after: [list] }) },
   index_where: inMember(['upsert'], 'on_conflict.index_where', list => `{"a":{"in":[${list}]}}`)

@@ -52,11 +52,6 @@ const described: Readonly<Record<string, Described>> = {
   'after of references': repeat(['select'], 100, {
     order: i => `{"${column(i)}":"asc"}`, after: reference
   }),
-  'after with nulls': repeat(['select'], 100, {
-    order: i => `{"${column(i)}":{"direction":"desc","nulls":"last"}}`,
-    after: i => i % 2 === 0 ? 'null' : '1'
-  }),
-  'order of names': repeat(ordering, maxColumns, { order: i => `{"${column(i)}":"asc"}` }),
   'order of paths': repeat(ordering, maxColumns, {
     order: i => `{"${path(i, 99)}":{"direction":"desc","nulls":"last"}}`
   }),
@@ -66,9 +61,6 @@ const described: Readonly<Record<string, Described>> = {
   'group_by of names': part(grouping, maxColumns, n => ({
     columns: ['{"fn":"count","as":"n"}'], group_by: times(n, quoted)
   })),
-  'group_by with having': repeat(['select'], maxConditions, {
-    columns: quoted, group_by: quoted, having: i => `{"${column(i)}":{"eq":${i}}}`
-  }),
   'having of aggregates': repeat(['count'], maxConditions, {
     columns: i => `{"fn":"sum","column":"${path(i, 20)}","as":"${column(i)}"}`,
     having: i => `{"${column(i)}":{"gt":${i}}}`
@@ -96,13 +88,9 @@ const described: Readonly<Record<string, Described>> = {
     columns: i => `"${column(i)}":{"$col":"${path(i, 20)}"}`
   }),
   args: repeat(['call'], UNLIMITED, { args: i => `"${column(i)}":${i}` }),
-  'args of JSON': repeat(['call'], UNLIMITED, { args: i => `"${column(i)}":{"k":[${i}]}` }),
   'columns of on_conflict': repeat(['upsert'], maxColumns, { 'on_conflict.columns': quoted }),
   'conditions of on_conflict': repeat(['upsert'], maxConditions, {
     'on_conflict.where': i => `{"a":{"eq":{"$excluded":"${path(i, 20)}"}}}`
-  }),
-  'conditions of index_where': repeat(['upsert'], maxConditions, {
-    'on_conflict.index_where': i => `{"a":{"eq":"x${i}"}}`
   }),
   'repeated parts of on_conflict with rows of 50 shapes': part(['upsert'], 33, n => ({
     values: times(MAX_ROWS / 2, i => `{"id":${i},"c${i % 50}":1}`),

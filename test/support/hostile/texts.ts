@@ -15,18 +15,10 @@ export const texts: Readonly<Record<string, Place>> = {
   'a name of a column': inMember(['insert'], 'values', text => `{"${text}":1}`),
   'an operand': inFilter(text => `{"a":{"eq":"${text}"}}`),
   'a pattern': inFilter(text => `{"a":{"match":"${text}"}}`),
-  'a query': inFilter(text => `{"a":{"fts":"${text}"}}`),
   'an operator': inFilter(text => `{"a":{"${text}":1}}`),
   'a column of where': inFilter(text => `{"${text}":{"eq":1}}`),
   'a reference': inFilter(text => `{"a":{"eq":"$${text}.0.a"}}`),
-  'a column of columns': inMember(['select'], 'columns', text => `"${text}"`),
   'an alias': inMember(['select'], 'columns', text => `{"column":"a","as":"${text}"}`),
-  'a value of after': {
-    frames: ['select'], make: text => ({ order: ['{"a":"asc"}'], after: [`"${text}"`] })
-  },
-  'a member of with': inMember(
-    ['select'], 'with', text => `"${text}":{"table":"u","on":{"t_id":"id"}}`
-  ),
   'an unknown member': {
     frames: ['select', 'insert', 'update', 'delete', 'call'], make: text => ({ [text]: ['1'] })
   },
@@ -47,11 +39,9 @@ export const letters: Readonly<Record<string, (n: number) => string>> = {
   letters: n => 'n'.repeat(n),
   dots: n => 'a.'.repeat(n / 2),
   arrows: n => `j${'->k'.repeat(n / 3)}`,
-  dollars: n => '$'.repeat(n),
   quotes: n => '\\"'.repeat(n / 2),
   backslashes: n => '\\\\'.repeat(n / 2),
-  escapes: n => '\\u00e9'.repeat(n / 6),
-  parentheses: n => '('.repeat(n)
+  escapes: n => '\\u00e9'.repeat(n / 6)
 }
 
 /** Numbers of `n` characters. */
@@ -67,12 +57,7 @@ export const numberPlaces: Readonly<Record<string, Place>> = {
   'a value': inMember(['insert', 'upsert'], 'values', text => `{"n":${text}}`),
   $inc: inMember(writing, 'set', text => `"n":{"$inc":${text}}`),
   'a key': inMember(['bulk_update'], 'values', text => `{"id":${text},"a":"x"}`),
-  limit: inMember(['select'], 'limit', text => text),
-  expect: inMember(['select'], 'expect', text => text),
-  when: inMember(['select'], 'when', text => `"p":${text}`),
-  'a value of after': {
-    frames: ['select'], make: text => ({ order: ['{"n":"asc"}'], after: [text] })
-  }
+  expect: inMember(['select'], 'expect', text => text)
 }
 
 /** JSON that is `n` levels deep. */
@@ -83,8 +68,6 @@ export const depths: Readonly<Record<string, (n: number) => string>> = {
 }
 export const depthPlaces: Readonly<Record<string, Place>> = {
   'a value': inMember(['insert'], 'values', text => `{"j":${text}}`),
-  set: inMember(['update'], 'set', text => `"j":${text}`),
   'an operand': inFilter(text => `{"j":{"eq":${text}}}`),
-  where: inFilter(text => text),
-  'an unknown member': inMember(['select'], 'unknown', text => text)
+  where: inFilter(text => text)
 }

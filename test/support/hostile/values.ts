@@ -14,22 +14,18 @@ import {
 
 /** Rows of `values`. */
 export const rows: Readonly<Record<string, Element>> = {
-  'one column': i => `{"a":"x${i}"}`,
   '200 shapes': i => `{"a":"x","c${i % 200}":1}`,
   'a subset each': i =>
     `{${times(14, k => (i >> k) % 2 === 1 ? `"c${k}":1` : '').filter(Boolean).join()}}`,
   'a reference each': i => `{"a":${reference(i)}}`,
   'references in JSON': i => `{"j":{"k":["$p.${i}.a",{"l":"$p.${i}"}]}}`,
   $first: i => `{"a":{"$first":["$p.${i % 100}.a","$q.0.a"]}}`,
-  modifiers: i => `{"b":{"$inc":${i}}}`,
   'nested JSON': i => `{"j":${'['.repeat(20)}${i}${']'.repeat(20)}}`
 }
 
 /** Rows by key: each has its own. */
 export const keyedRows: Readonly<Record<string, Element>> = {
-  'one column': i => `"a":"x${i}"`,
   '200 shapes': i => `"c${i % 200}":1`,
-  $inc: i => `"b":{"$inc":${i}}`,
   'every modifier': i => `"b":{"$inc":${i}},"j":{"$merge":{"k":${i}}},"ts":{"$now":true}`,
   $merge: i => `"j":{"$merge":{"k${i}":"$p.${i}.a"}}`,
   $append: i => `"j":{"$append":[${i},"$p.0.a"]}`,
@@ -38,11 +34,8 @@ export const keyedRows: Readonly<Record<string, Element>> = {
 
 /** Computed values, each of its own column. */
 export const modifiers: Readonly<Record<string, Element>> = {
-  $inc: i => `{"$inc":${i}}`,
-  $dec: i => `{"$dec":${i}}`,
-  $mul: i => `{"$mul":${i}.5}`,
-  $now: () => '{"$now":true}',
-  $default: () => '{"$default":true}',
+  numbers: i => `{"${cycle(['$inc', '$dec', '$mul'], i)}":${i}}`,
+  'no operand': i => `{"${cycle(['$now', '$default'], i)}":true}`,
   $col: i => `{"$col":"${path(i, 20)}"}`,
   $merge: i => `{"$merge":{"k":${i}}}`,
   '$merge of references': i => `{"$merge":{"k":["$p.${i}.a","$p.0.c${i}"]}}`,
@@ -64,7 +57,6 @@ const words = Object.keys(casts)
 export const outputs: Readonly<Record<string, Element>> = {
   names: i => `"${column(i)}"`,
   'long names': i => `"${longColumn(i)}"`,
-  aliases: i => `{"column":"a","as":"${column(i)}"}`,
   'aliases of a path': i => `{"column":"${path(i, 99)}","as":"${column(i)}"}`,
   casts: i => `{"column":"a","cast":"${cycle(words, i)}","as":"${column(i)}"}`,
   'unknown casts': i => `{"column":"a","cast":"integer${i}"}`
