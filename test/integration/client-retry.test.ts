@@ -8,13 +8,12 @@ import { once } from 'node:events'
 import t from 'tap'
 import {
   createClient,
-  OneflightError,
   $,
   type Batch,
   type BatchOptions,
-  type ClientOptions
+  type OneflightError
 } from '../../client/src/index.ts'
-import { fakeFetch, refusal, rows, useClient, type MakeResponse } from '../support/client.ts'
+import { failure, fakeClient, fakeFetch, refusal, rows, useClient } from '../support/client.ts'
 import { listen } from '../support/network/listen.ts'
 import { token, useService } from '../support/service.ts'
 import * as op from '../support/operations.ts'
@@ -47,25 +46,7 @@ t.beforeEach(async () => {
   await sql`truncate stock`
 })
 
-function fake (
-  answers: readonly MakeResponse[],
-  options: Partial<Omit<ClientOptions, 'numbers'>> = {}
-) {
-  const { fetch, asked } = fakeFetch(answers)
-  return {
-    asked,
-    client: createClient<Database>({ url: 'http://127.0.0.1:9/', fetch, retry: fast, ...options })
-  }
-}
-
-async function failure (batch: Promise<unknown>): Promise<OneflightError> {
-  const error: unknown = await batch.then(
-    () => new Error('the batch succeeded'),
-    (error: unknown) => error
-  )
-  if (error instanceof OneflightError) return error
-  throw error
-}
+const fake = fakeClient<Database>
 
 const networkError = (code?: string) => (): never => {
   throw new TypeError('fetch failed', {

@@ -3,15 +3,8 @@
  * headers.
  */
 import t from 'tap'
-import {
-  $,
-  createClient,
-  OneflightError,
-  type Batch,
-  type ClientOptions,
-  type Generated
-} from '../../client/src/index.ts'
-import { fakeFetch, rows, useClient, useExactClient } from '../support/client.ts'
+import { $, type Batch, type Generated } from '../../client/src/index.ts'
+import { failure, fakeClient, rows, useClient, useExactClient } from '../support/client.ts'
 import { useService } from '../support/service.ts'
 
 interface Database {
@@ -35,9 +28,8 @@ t.beforeEach(async () => {
 })
 
 /** A client that receives `answer`, and its last request body as text and as parsed JSON. */
-function recorder (options: Partial<Omit<ClientOptions, 'numbers'>> = {}, answer = rows({})) {
-  const { fetch, asked } = fakeFetch([answer])
-  const client = createClient<Database>({ url: 'http://127.0.0.1:9', fetch, ...options })
+function recorder (answer = rows({})) {
+  const { client, asked } = fakeClient<Database>([answer])
   return {
     client,
     asked,
@@ -48,9 +40,8 @@ function recorder (options: Partial<Omit<ClientOptions, 'numbers'>> = {}, answer
 
 async function refused (build: (b: any) => unknown): Promise<string> {
   const { client, asked } = recorder()
-  const error: unknown = await client.batch(build as () => undefined)
-    .catch((error: unknown) => error)
-  if (!(error instanceof OneflightError) || error.code !== 'batch_invalid') throw error
+  const error = await failure(client.batch(build as () => undefined))
+  if (error.code !== 'batch_invalid') throw error
   if (asked.length > 0 || error.committed !== false) throw new Error('the batch was sent')
   return error.message
 }
@@ -149,10 +140,10 @@ t.test('references are sent as paths of operation, row and column', async t => {
 
 t.test('a reference stated as not null is checked by the database only', async t => {
   const client = useClient<Database>(service)
-  const error: unknown = await client.batch(b => {
+  const error = await failure(client.batch(b => {
     const most = b.select('stock', { columns: [{ fn: 'max', column: 'qty' }] })
     return { copied: b.insert('stock', { sku: 'copy', qty: $.notNull(most.row(0).max) }) }
-  }).catch((error: unknown) => error)
+  }))
   t.match(error, { code: 'not_null_violation', op: 'copied' })
 })
 
@@ -215,7 +206,6 @@ t.test('an invalid batch is rejected before anything is sent', async t => {
   const cases: readonly Case[] = [
     [() => undefined, 'The batch has no operations.'],
     [b => [b.select('stock'), 1], `${mustReturn} (one, or arrays and objects of them) or nothing.`],
-    [async b => b.select('stock'), mustReturn],
     [b => [b.select('stock'), foreign], mustReturn],
     [b => ({ 'my-op': b.select('stock') }),
       'Invalid operation name "my-op": use letters, digits and _, and begin with no digit.'],
@@ -263,7 +253,6 @@ t.test('an invalid batch is rejected before anything is sent', async t => {
       },
       'select stock: when.1 names an operation twice.'
     ],
-    [b => b.select('stock', { when: [[foreign as never, 1]] }), another],
     ...([[NaN, 'NaN'], [new Date('x'), 'an invalid Date'], [() => {}, 'a function'],
       [new Map(), 'a Map']] as const).map(([note, what]): Case => [
       b => b.insert('stock', { sku: 'a', qty: 1, note }),
@@ -293,7 +282,7 @@ t.test('an invalid batch is rejected before anything is sent', async t => {
 
 t.test('shapes that the service refuses are sent unchanged', async t => {
   const client = useClient<any>(service)
-  const error = await client.batch((b: any) => {
+  const error = await failure(client.batch((b: any) => {
     b.select('stock', { where: 5, with: 'x' })
     b.select('stock', { where: { sku: 'apple', or: 'x', not: [] }, with: { a: 5 } })
     b.select('stock', {
@@ -306,7 +295,7 @@ t.test('shapes that the service refuses are sent unchanged', async t => {
     b.select('stock', { when: [] })
     b.update('stock', { key: ['sku'], values: 5 })
     b.update('stock', { key: ['sku'], values: [5, { sku: 'a', qty: { $inc: 'x' } }] })
-  }).catch((error: OneflightError) => error) as OneflightError
+  }))
   t.match(error, {
     code: 'validation_failed', type: 'validation_error', status: 422, committed: false
   })
@@ -383,26 +372,23 @@ t.test('headers are sent and received', async t => {
     [seen[1]?.['traceparent'], seen[1]?.['tracestate'], seen[1]?.['idempotency-key']],
     ['b', undefined, 'mine']
   )
-  const failed = await client.batch(b => b.delete('stock', { all: true, expect: 5 }), {
+  const failed = await failure(client.batch(b => b.delete('stock', { all: true, expect: 5 }), {
     requestId: 'order-18', trace: () => undefined
-  }).catch((error: unknown) => error)
+  }))
   t.match(failed, { requestId: 'order-18', code: 'expectation_failed', idempotencyKey: /-/ })
   t.notOk('traceparent' in (seen[2] ?? {}))
 
-  const withHeaders = await recorder(
-    {},
-    rows({ op0: [] }, {
-      'server-timing': 'db;dur=1.5;desc="the \\"database\\"", total ; dur=2, cache',
-      'preference-applied': 'tx=rollback, explain, note="a, b"',
-      'idempotent-replayed': 'true'
-    })
-  ).client.batch(b => b.select('stock'))
+  const withHeaders = await recorder(rows({ op0: [] }, {
+    'server-timing': 'db;dur=1.5;desc="the \\"database\\"", total ; dur=2, cache',
+    'preference-applied': 'tx=rollback, explain, note="a, b"',
+    'idempotent-replayed': 'true'
+  })).client.batch(b => b.select('stock'))
   t.same(withHeaders.serverTiming, [{ name: 'db', duration: 1.5, description: 'the "database"' }, {
     name: 'total', duration: 2
   }, { name: 'cache' }])
   t.same(withHeaders.preferenceApplied, { tx: 'rollback', explain: true, note: 'a, b' })
   t.ok(withHeaders.replayed)
-  const bare = recorder({}, () => new Response('{"error":null,"data":{"op0":[]}}'))
+  const bare = recorder(() => new Response('{"error":null,"data":{"op0":[]}}'))
   const withoutHeaders = await bare.client.batch(b => b.select('stock'), { requestId: 'mine' })
   t.match(
     { ...withoutHeaders, headers: undefined },

@@ -1,6 +1,7 @@
 /** Creates the typed client for a service under test, or with a fake fetch. */
 import {
   createClient,
+  OneflightError,
   type Client,
   type ClientOptions,
   type Fetch
@@ -69,6 +70,21 @@ export function fakeFetch (
       return respond(request)
     }
   }
+}
+
+/** A client that receives these responses, without pauses between retries, and its requests. */
+export function fakeClient<Database> (responses: readonly MakeResponse[], options: Options = {}) {
+  const { fetch, asked } = fakeFetch(responses)
+  const retry = { minDelay: 0, maxDelay: 0 }
+  const client = createClient<Database>({ url: 'http://127.0.0.1:9/', fetch, retry, ...options })
+  return { client, asked }
+}
+
+/** The error of the client with which `sent` fails. */
+export async function failure (sent: Promise<unknown>): Promise<OneflightError> {
+  const error = await sent.then(() => new Error('it succeeded'), (error: unknown) => error)
+  if (error instanceof OneflightError) return error
+  throw error
 }
 
 /** Creates a successful response with these rows, by operation id. */
