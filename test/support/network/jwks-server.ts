@@ -112,15 +112,6 @@ export const redirect = (location: string, status: number, text: string): Behavi
 
 export const silence: Behaviour = () => {}
 
-/** Sends the headers and half of the body, then nothing more. */
-export const stall = (text: string): Behaviour => response => {
-  response.writeHead(200, {
-    'content-type': 'application/json',
-    'content-length': Buffer.byteLength(text)
-  })
-  response.write(text.slice(0, text.length / 2))
-}
-
 /** Sends one space every few milliseconds, without an end. */
 export const trickle: Behaviour = response => {
   response.writeHead(200, { 'content-type': 'application/json' })
