@@ -140,22 +140,7 @@ t.test('the time in which a slow body arrives counts against the request', async
   await slot.free()
 })
 
-t.test('a batch leaves the queue at QUEUE_TIMEOUT_MS', async t => {
-  const service = await useService(t, { schema, env: { POOL_SIZE: '1', QUEUE_TIMEOUT_MS: '300' } })
-  // QUEUE_TIMEOUT_MS includes the time in which a connection is opened.
-  await until(async () => await gauge(service, 'service_pool_connections_idle') === 1)
-  const slot = await holdRow(service.database)
-  const first = service.post([touch])
-  await slot.awaited()
-  const { response, ms } = await timed(() => service.post([add()]))
-  t.match(response, refused(503, 'overloaded'))
-  t.equal(response.headers.get('retry-after'), '1')
-  between(t, ms, 300, 4000, 'QUEUE_TIMEOUT_MS')
-  await slot.free()
-  t.equal((await first).status, 200)
-})
-
-/** pool.test.ts has the connect_timeout of the URL. */
+/** pool.test.ts has the connect_timeout of the URL, and the wait in the queue. */
 t.test('the wait for a new connection is limited by two more timeouts', async t => {
   const proxy = await useProxy(t, process.env['TEST_DATABASE_URL'] as string)
   proxy.forward = () => false
