@@ -155,8 +155,7 @@ t.test('only JSON without a content encoding is accepted', async t => {
     t.equal((await service.post(stock, { headers: { 'content-type': type } })).status, 200, type)
   }
   const rejected = [
-    'text/plain', 'application/json; charset=utf8', 'application/json; version=1',
-    'application/json,application/json', '', 'constructor'
+    'text/plain', 'application/json; version=1', 'application/json,application/json', ''
   ]
   for (const type of rejected) {
     const response = await service.post(stock, { headers: { 'content-type': type } })
