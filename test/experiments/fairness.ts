@@ -30,7 +30,6 @@ const batches: ReadonlyArray<readonly [name: string, operations: number]> = [
   ['in: a reference each', 1],
   ['a value of insert: objects of one reference', 1],
   ['conditions: eq of a path of 99 keys', 1],
-  ['set: $merge of references', 100],
   ['reads of with', 1],
   ['an operand of letters', 1]
 ]
@@ -105,10 +104,8 @@ function createCases (): readonly Case[] {
   const encodeRequest = (body: string): Buffer => Buffer.from(request(
     'POST', '/', { authorization: bearer(), 'content-type': 'application/json' }, body
   ))
-  const small = '[{"id":"p","op":"select","table":"t","where":{"id":{"eq":1}}}]'
   const reads = Array.from({ length: 18 }, (_, i) => `{"id":"l${i}","op":"select","table":"large"}`)
   return [
-    { name: 'a small batch', request: encodeRequest(small) },
     ...batches.map(([name, operations]): Case => {
       const part = parts.find(part => part.name === name)
       if (part === undefined) throw new Error(`there is no part "${name}"`)

@@ -77,7 +77,6 @@ async function runStorm (
   const client = createQueryClient(server.url)
   stage.teardown(() => client.close())
 
-  const start = performance.now()
   const crowd = startCrowd({
     url: service.url,
     clients: CLIENTS,
@@ -86,22 +85,13 @@ async function runStorm (
     random: seeded(random() * 2 ** 32)
   })
   stage.teardown(() => crowd.stop())
-  const report = (): void =>
-    log(
-      `${crowd.finished()} batches after ${((performance.now() - start) / 1000).toFixed(0)} s: ${
-        JSON.stringify(crowd.observed.responses)
-      }`
-    )
-  const progress = setInterval(report, 20_000)
-  stage.teardown(() => clearInterval(progress))
   const kills = await killAll({ server, service, crowd }, {
     kills: form.kills,
     batches: form.batches,
     random: seeded(random() * 2 ** 32)
   })
   await crowd.end()
-  clearInterval(progress)
-  report()
+  log(`${crowd.finished()} batches: ${JSON.stringify(crowd.observed.responses)}`)
 
   const poster = createPoster(service.url, 8)
   stage.teardown(() => poster.close())
