@@ -113,39 +113,25 @@ t.test('unusual targets and methods are handled', async t => {
   t.match(await speak(service.url, upgrade), [{ status: 200, headers: { 'x-request-id': uuid } }])
 })
 
-t.test('no header takes longer than another one of its length', async t => {
+/** Its expression is built from parts. The linter checks those of the other headers. */
+t.test('no Prefer header takes longer than another header of its length', async t => {
   const size = 14_000
   /** The shortest of seven times, or the first that is short enough. */
-  const fastest = async (
-    headers: Readonly<Record<string, string>>,
-    enough = 0
-  ): Promise<number> => {
+  const fastest = async (name: string, value: string, enough = 0): Promise<number> => {
     let shortest = Infinity
     for (let i = 0; i < 7 && shortest >= enough; i++) {
       const start = performance.now()
-      await service.post(stock, { headers })
+      await service.post(stock, { headers: { [name]: value } })
       shortest = Math.min(shortest, performance.now() - start)
     }
     return shortest
   }
-  const usual = await fastest({ 'x-other': 'x'.repeat(size) })
-  const beginnings: Readonly<Record<string, readonly string[]>> = {
-    'content-type': ['', 'application/json;'],
-    prefer: ['', 'a=', 'a; b', 'a="'],
-    authorization: ['', 'Bearer a.b.'],
-    'idempotency-key': ['', '"'],
-    'accept-encoding': ['', 'br;q=0.'],
-    traceparent: ['', '00-'],
-    'x-request-id': [''],
-    'oneflight-position': ['', '0/']
-  }
-  for (const [name, starts] of Object.entries(beginnings)) {
-    for (const start of starts) {
-      for (const part of [' ', '\t', 'a', '0', ';', ' ;', ',', '"', '\\', '=', ' = ', '.', 'a"']) {
-        const value = `${start}${part.repeat(size / part.length)}!`
-        const time = await fastest({ [name]: value }, 10 * usual)
-        t.ok(time < 10 * usual, `${name}: ${start} ${part}: ${time / usual}`)
-      }
+  const usual = await fastest('x-other', 'x'.repeat(size))
+  for (const start of ['', 'a=', 'a; b', 'a="']) {
+    for (const part of [' ', '\t', 'a', ';', ' ;', ',', '"', '\\', '=', ' = ', 'a"']) {
+      const value = `${start}${part.repeat(size / part.length)}!`
+      const time = await fastest('prefer', value, 10 * usual)
+      t.ok(time < 10 * usual, `${start} ${part}: ${time / usual}`)
     }
   }
 })
