@@ -290,6 +290,7 @@ t.test('shapes that the service refuses are sent unchanged', async t => {
     b.insert('stock', 5, { on_conflict: 'x' })
     b.update('stock', { key: ['sku'], values: 5 })
     b.update('stock', { key: ['sku'], values: [5, { sku: 'a', qty: { $inc: 'x' } }] })
+    b.select('stock', { when: [] })
   }))
   t.match(error, {
     code: 'validation_failed', type: 'validation_error', status: 422, committed: false
@@ -299,7 +300,8 @@ t.test('shapes that the service refuses are sent unchanged', async t => {
     [
       'op0 where', 'op0 with', 'op1 where.sku', 'op1 where.or', 'op1 where.not', 'op1 with.a',
       'op2 where.qty.between', 'op2 where.qty.fts', 'op2 where.qty.toString', 'op2 where.qty.not',
-      'op3 set', 'op4 values.0', 'op4 on_conflict', 'op5 values', 'op6 values.0'
+      'op3 set', 'op4 values.0', 'op4 on_conflict', 'op5 values', 'op6 values.0',
+      'op7 when'
     ]
   )
 })
