@@ -1,6 +1,6 @@
 /**
- * Tests nested reads (`with`): the same rows as hand-written SQL, their limits, and that mistakes
- * are refused.
+ * Tests nested reads (`with`): the same rows as hand-written SQL, their limits, that policies and
+ * privileges apply, also to `exists`, and that mistakes are refused.
  */
 import t from 'tap'
 import * as op from '../support/operations.ts'
@@ -29,6 +29,7 @@ const schema = `
   insert into hidden values (1, 'x'), (2, 'y');
   create table some_columns (customer_id int, open text, closed text);
   insert into some_columns values (1, 'seen', 'unseen');
+  create table closed (customer_id int);
   grant all on customers, orders, lines, parts, hidden to oneflight_user;
   grant select (customer_id, open) on some_columns to oneflight_user;
 `
@@ -200,6 +201,16 @@ t.test('policies and privileges of each table apply', async t => {
   t.same(some.body.data?.['s'], [{ id: 1, more: { open: 'seen' } }, { id: 2, more: null }])
   const refused = await service.post(select('some_columns'))
   t.match(refused.body.error, { code: 'insufficient_privilege' })
+  const exists = (on: object, table = 'hidden'): ReturnType<typeof service.post> => {
+    const where = { exists: { table, on } }
+    return service.post([op.select('s', 'customers', { columns: ['id'], where })])
+  }
+  const on = { customer_id: 'id' }
+  t.same((await exists(on)).body.data?.['s'], [{ id: 1 }], 'rows that the policy hides')
+  t.match((await exists(on, 'closed')).body.error, { code: 'insufficient_privilege' })
+  t.match((await exists({ customer_id: 'idd' })).body.error, {
+    code: 'undefined_column', message: 'Table "customers" has no column "idd".'
+  })
 })
 
 const countedLater = differsOneByOne('they are counted after they are read')

@@ -372,7 +372,10 @@ t.test('an empty list never makes a condition match more rows', async t => {
     { jb: { has_keys_any: '$none.*.n' } },
     { n: { not: { not: { in: '$none.*.n' } } } },
     { not: { n: { not: { in: '$none.*.n' } } } },
-    { not: { not: { ints: { ov: '$none.*.n' } } } }
+    { not: { not: { ints: { ov: '$none.*.n' } } } },
+    // A literal list, of types that the model does not have.
+    ...['mood', 'pos', 'jb', 'jb->>k'].map(column => ({ [column]: { in: [] } })),
+    { not_exists: { ...inside, where: { not: { id: { in: [] } } } } }
   ]
   const { body, text } = await service.post([
     ...sources,

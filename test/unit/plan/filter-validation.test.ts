@@ -67,6 +67,24 @@ t.test('empty filters are rejected', async t => {
   ])
 })
 
+t.test('conditions on other tables that are empty or would match every row', async t => {
+  const [table, on] = ['others', { id: 'id' }]
+  const none = { id: { in: [] } }
+  const deep = (levels: number): object =>
+    levels === 0 ? {} : { exists: { table, on, where: deep(levels - 1) } }
+  assertRefused(t, [
+    [{ exists: { table } }, 'member_missing where.exists.on'],
+    [{ exists: { table, on: {} } }, 'operand_invalid where.exists.on'],
+    [{ exists: { table, on, where: { and: [] } } }, 'empty where.exists.where.and'],
+    [{ exists: { table: 'sales.visits', on } }, 'schema_forbidden where.exists.table'],
+    [deep(11), `depth_exceeded where${'.exists.where'.repeat(10)}.exists`],
+    [{ id: { not: { nin: [] } } }, 'operand_invalid where.id.not.nin'],
+    [{ not_exists: { table, on, where: none } }, 'operand_invalid where.not_exists.where.id.in'],
+    [{ not: { exists: { table, on, where: none } } },
+      'operand_invalid where.not.exists.where.id.in']
+  ])
+})
+
 t.test('unknown combinators and operators are rejected', async t => {
   const names = [
     'EQ', '', ' eq', '$eq', 'Not', 'any', '$col', '$value', 'constructor', 'exists', 'not.eq', 'or'
