@@ -284,8 +284,7 @@ export const promises: readonly Promised[] = [
     text: 'An agent runs only the named batches of its role. A call that it repeats with its key ' +
       'is applied once.',
     tests: [
-      ['integration/mcp', 'with the client of the SDK'],
-      ['integration/mcp-http', 'the rules of other batches'],
+      ['integration/mcp', 'with the client of the SDK, and the rules of other batches'],
       ['docs/agents']
     ]
   }
