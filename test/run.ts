@@ -26,7 +26,7 @@ const SUITES = {
   'one-by-one': [
     'bulk-update', 'computed-set', 'expect', 'filters', 'fuzz', 'insert', 'join', 'model',
     'named-batches', 'nested', 'on-conflict', 'reference-forms', 'reference-operands',
-    'references', 'returning', 'select-output', 'values', 'when'
+    'references', 'returning', 'values', 'when'
   ].map(name => `test/integration/${name}.test.ts`),
   rest: ['test/e2e', 'test/experiments'],
   versions: ['test/integration', 'test/experiments']

@@ -1,14 +1,30 @@
 /**
- * The returned rows: `returning` of insert, update and delete; the names, paths and digits of what
- * a select returns. The random batches of the model have the other selects. Each is compared byte
- * for byte with a query in SQL. Columns and aliases can have any name.
+ * The returned rows: `returning` of insert, update and delete; `distinct`, `having`, `*`, `cast`,
+ * names, paths and digits of what a select returns. The random batches of the model have the other
+ * selects. Each is compared byte for byte with a query in SQL. Columns and aliases can have any
+ * name.
  */
 import t from 'tap'
 import * as op from '../support/operations.ts'
-import { renderRows } from '../support/operations.ts'
+import { issuesOf } from '../support/issues.ts'
 import { useService } from '../support/service.ts'
 
 const schema = `
+  create type mood as enum ('calm', 'wild');
+  create domain positive as int check (value > 0);
+  create table items (id int primary key, kind text, price numeric, qty int, at timestamptz,
+    m mood, p positive, tags text[], data jsonb, raw json);
+  create function label(items) returns text language sql immutable as 'select $1.kind || $1.qty';
+  create function bad(items) returns int language plpgsql as $$
+    begin execute 'select 1 where 1'; return 1; end $$;
+  insert into items values
+    (1, 'a', 1.50, 1, '2026-01-01T00:00Z', 'wild', 1, '{x}', '{"k": 1, "s": "u"}', '{"k": 1}'),
+    (2, 'a', 1.5, 2, '2026-01-02T00:00Z', 'calm', 2, '{}', '{"k": 1.0, "s": "v"}', '{"k":1}'),
+    (3, 'b', 9007199254740993.25, 1, null, null, null, null, '{"k": "1", "s": "7"}', null),
+    (4, null, null, null, null, 'calm', 2, '{x}', null, '{"k": 2}'),
+    (5, 'b', 3, 2, '2026-01-01T00:00Z', null, 1, '{y,x}', '{"s": null}', '{"k": 2}');
+  create table pairs (a int, b text);
+  insert into pairs values (1, 'x'), (1, 'x'), (2, null), (2, null), (null, null), (1, 'y');
   create table s (id int primary key, status text, total numeric(30, 10), n int, data jsonb,
     at timestamptz, big bigint, "count" int, "order" text, tags text[], doc json);
   insert into s values
@@ -46,51 +62,184 @@ const schema = `
   grant insert on sealed to oneflight_user;
 `
 
-const selects: ReadonlyArray<readonly [members: string, sql: string]> = [
+type Case = readonly [operation: object, query: string]
+
+const id = { id: 'asc' }
+
+/** Members of a select of items, or of another table, with the same select in SQL. */
+const cases: readonly Case[] = [
   // an alias that is the name of another column
-  ['"columns":[{"column":"id","as":"n"},{"column":"n","as":"id"}],"order":[{"n":"desc"}]',
-    'select id as n, n as id from s order by 1 desc'],
-  [
-    '"columns":[{"column":"status","as":"total"},{"column":"big","as":"status"}],' +
-    '"where":{"status":{"eq":"open"},"total":{"is":"not_null"}}',
-    "select status as total, big as status from s where status = 'open' and total is not null"],
-  // jsonb paths, named by their last key
-  ['"columns":["data->items->0->>sku","data->items->0->n","data->k->id"],"order":[{"id":"asc"}]',
-    "select data->'items'->0->>'sku' as sku, data->'items'->0->'n' as n, data->'k'->'id' " +
-    'as id from s order by s.id'],
-  ['"columns":["data->0",{"column":"data->>-1","as":"last"}],"order":[{"id":"asc"}]',
+  [{
+    table: 's',
+    columns: [{ column: 'status', as: 'total' }, { column: 'big', as: 'status' }],
+    where: { status: { eq: 'open' }, total: { is: 'not_null' } }
+  }, "select status as total, big as status from s where status = 'open' and total is not null"],
+  // paths, named by their last key
+  [{
+    table: 's',
+    columns: ['data->items->0->>sku', 'data->items->0->n', 'data->k->id'],
+    order: [id]
+  },
+  `select data->'items'->0->>'sku' as sku, data->'items'->0->'n' as n, data->'k'->'id' as id
+      from s order by s.id`],
+  [{ table: 's', columns: ['data->0', { column: 'data->>-1', as: 'last' }], order: [id] },
     'select data->0 as data, data->>-1 as last from s order by id'],
-  ['"columns":["id","doc","doc->a","doc->>l"],"order":[{"id":"asc"}]',
+  [{ table: 's', columns: ['id', 'doc', 'doc->a', 'doc->>l'], order: [id] },
     "select id, doc, doc->'a' as a, doc->>'l' as l from s order by id"],
-  ['"columns":["doc->>a",{"fn":"count"}],"group_by":["doc->>a"],"order":[{"doc->>a":"asc"}]',
-    "select doc->>'a' as a, count(*) from s group by doc->>'a' order by 1"],
-  ['"columns":["id"],"order":[{"id":"asc"}],"limit":9007199254740991,"offset":1',
+  [{ table: 's', columns: ['id'], order: [id], limit: Number.MAX_SAFE_INTEGER, offset: 1 },
     'select id from s order by id offset 1'],
-  [
-    '"columns":[{"fn":"min","column":"data->>city"},{"fn":"max","column":"order","as":"order"},' +
-    '{"fn":"sum","column":"count","as":"sum of count"}]',
-    'select min(data->>\'city\'), max("order") as "order", sum(count) as "sum of count" from s'],
-  [
-    '"columns":["data->city","data->>0",{"fn":"max","column":"id"}],' +
-    '"group_by":["data->city","data->>0"],"order":[{"max":"asc"}]',
-    "select data->'city' as city, data->>0 as data, max(id) from s group by data->'city', " +
-    'data->>0 order by 3'],
-  ['"columns":["id","status",{"fn":"count"}],"group_by":["id"],"order":[{"id":"asc"}]',
-    'select id, status, count(*) from s group by id order by id'],
-  [
-    '"columns":[{"column":"status","as":"n"},{"fn":"count"}],"group_by":["status"],' +
-    '"order":[{"n":"asc"}]', 'select status as n, count(*) from s group by status order by 1']
+  [{
+    table: 's',
+    columns: [
+      { fn: 'min', column: 'data->>city' }, { fn: 'max', column: 'order', as: 'order' },
+      { fn: 'sum', column: 'count', as: 'sum of count' }
+    ]
+  }, 'select min(data->>\'city\'), max("order") as "order", sum(count) as "sum of count" from s'],
+  [{
+    table: 's',
+    columns: ['data->city', 'data->>0', { fn: 'max', column: 'id' }],
+    group_by: ['data->city', 'data->>0'],
+    order: [{ max: 'asc' }]
+  },
+  `select data->'city' as city, data->>0 as data, max(id) from s group by data->'city', data->>0
+      order by 3`],
+  [{
+    columns: ['data->k', { column: 'raw->k', as: 'r' }],
+    distinct: true,
+    order: [{ 'data->k': 'asc' }, { 'raw->k': 'asc' }]
+  }, "select distinct data->'k' as k, (raw->'k')::jsonb as r from items order by 1, 2"],
+  [{
+    columns: ['data->k'],
+    distinct: true,
+    having: { k: { eq: { $value: 1 } } },
+    order: [{ 'data->k': 'asc' }]
+  }, "select distinct data->'k' as k from items where data->'k' = '1' order by 1"],
+  [{ columns: ['label'], distinct: true, order: [{ label: 'asc' }] },
+    'select distinct label(items) from items order by 1'],
+  [{
+    columns: [{ fn: 'count', column: 'kind', distinct: true },
+      { fn: 'sum', column: 'qty', distinct: true }, { fn: 'avg', column: 'price', distinct: true },
+      { fn: 'min', column: 'm', distinct: true }, { fn: 'max', column: 'at', distinct: true },
+      { fn: 'count', column: 'raw->k', distinct: true, as: 'r' }, { fn: 'count', as: 'n' }]
+  },
+  `select count(distinct kind), sum(distinct qty), avg(distinct price), min(distinct m),
+      max(distinct at), count(distinct (raw->'k')::jsonb) as r, count(*) as n from items`],
+  [{
+    columns: ['id', 'data->k', 'data->>s', { column: 'data', as: 'd' }, 'tags'],
+    having: {
+      k: { eq: { $value: 1 } },
+      s: { in: ['u', 'v'] },
+      'd->>s': { like: 'u' },
+      d: { cs: { k: 1 }, has_key: 's' },
+      tags: { cs: ['x'] }
+    }
+  }, "select id, data->'k' as k, data->>'s' as s, data as d, tags from items where id = 1"],
+  [{
+    columns: ['label', 'qty'],
+    having: { label: { like: 'a%' } },
+    order: [{ price: 'asc' }, { id: 'desc' }]
+  }, "select label(items), qty from items where label(items) like 'a%' order by price, id desc"],
+  [{ columns: ['raw->k', { fn: 'count' }], group_by: ['raw->k'], having: { k: { eq: 2 } } },
+    "select (raw->'k')::jsonb as k, count(*) from items where raw->>'k' = '2' group by 1"],
+  [{ columns: ['ctid', '*'], where: { id: { eq: 1 } } }, 'select ctid, * from items where id = 1'],
+  [{ columns: [{ column: 'b', as: '*' }], table: 'pairs', order: [{ b: 'asc' }], limit: 2 },
+    'select b as "*" from pairs order by b limit 2'],
+  [{
+    columns: ['id', { column: 'data->>k', cast: 'int', as: 'n' },
+      { column: 'data->k', cast: 'text', as: 't' }, { column: 'raw->>k', cast: 'numeric' },
+      { column: 'qty', cast: 'bigint', as: 'b' }, { column: 'price', cast: 'float8', as: 'f' }],
+    where: { id: { neq: 2 } },
+    order: [{ n: 'desc' }, id]
+  },
+  `select id, (data->>'k')::int as n, (data->'k')::text as t, (raw->>'k')::numeric as k,
+    qty::bigint as b, price::float8 as f from items where id <> 2 order by n desc, id`],
+  [{
+    columns: [{ column: 'data->>k', cast: 'numeric', as: 'n' }, { fn: 'count' }],
+    group_by: ['data->>k'],
+    having: { n: { eq: 1 }, count: { gt: 1 } }
+  }, 'select 1 as n, 2 as count'],
+  [{
+    columns: ['id', { column: 'raw', cast: 'jsonb', as: 'j' }],
+    having: { j: { cs: { k: 2 } }, 'j->k': { eq: 2 } },
+    order: [id]
+  }, 'select id, raw::jsonb as j from items where raw->>\'k\' = \'2\' order by id'],
+  [{
+    columns: [{ column: 'price', cast: 'text', as: 't' }, 'price'],
+    distinct: true,
+    having: { t: { neq: 'x' } },
+    order: [{ price: 'desc' }],
+    limit: 1
+  }, 'select max(price)::text as t, max(price) as price from items']
 ]
 
 const service = await useService(t, { schema })
 const { sql } = service.database
 
-t.test('each select equals the query written in SQL', async t => {
-  for (const [members, query] of selects) {
-    const select = `{"id":"o","op":"select","table":"s",${members}}`
-    const { text } = await service.post(`[${select}]`)
-    const rows = await renderRows(sql, query)
-    t.equal(text, `{"error":null,"data":{"o":${rows}}}`, encodeURI(members))
+function toSelect (members: object): object {
+  return op.select('s', 'items', members)
+}
+
+t.test('a select returns the rows of the same select in SQL, byte for byte', async t => {
+  for (const [members, query] of cases) {
+    const rows = await op.renderRows(sql, query)
+    const { text } = await service.post([toSelect(members)])
+    t.equal(text, `{"error":null,"data":{"s":${rows}}}`, query)
+  }
+})
+
+t.test('an error inside a function names no column', async t => {
+  const select = op.select('s', 'items', { columns: ['bad'] })
+  const { body } = await service.post([select])
+  t.match(body.error, { message: /argument of WHERE must be type boolean/ })
+  t.notMatch(body.error, { message: /^Column/ })
+})
+
+t.test('mistakes are refused', async t => {
+  const having = { id: { eq: 1 } }
+  const invalid: ReadonlyArray<readonly [members: object, issue: string]> = [
+    [{ distinct: true, lock: 'update' }, 'member_invalid lock'],
+    [{ columns: [{ fn: 'sum', column: 'qty', distinct: 'yes' }] },
+      'member_invalid columns[0].distinct'],
+    [{ having }, 'member_missing columns'],
+    [{ columns: ['id'], having: { kind: { eq: 'a' } } }, 'member_invalid having.kind'],
+    [{ columns: ['id'], having: { 'data->k': { eq: 1 } } }, 'member_invalid having["data->k"]'],
+    [{ columns: ['id'], having: { id: { eq: { $col: 'qty' } } } }, 'member_invalid having.id.eq'],
+    [{ columns: ['id'], having: { exists: { table: 'pairs', on: { a: 'qty' } } } },
+      'member_invalid having.exists.on.a'],
+    [{ columns: [{ column: 'id', cast: 'integer' }] }, 'member_invalid columns[0].cast'],
+    [{ columns: [{ fn: 'count', cast: 'int' }] }, 'member_missing columns[0].column'],
+    [{ columns: ['*', 'id', '*'] }, 'member_invalid columns[2]'],
+    [{ columns: ['id'], having, lock: 'update' }, 'member_invalid lock']
+  ]
+  for (const [members, issue] of invalid) {
+    t.same(issuesOf([toSelect(members)]), [issue], JSON.stringify(members))
+  }
+  const failing: ReadonlyArray<readonly [members: object, code: string, message: RegExp]> = [
+    [{ columns: ['kind'], distinct: true, order: [{ qty: 'asc' }] },
+      'invalid_column_reference', /SELECT DISTINCT/],
+    [{ columns: ['raw'], distinct: true }, 'undefined_function', /Column "raw".*type json/],
+    [{ columns: [{ fn: 'sum', column: 'kind', distinct: true }] }, 'undefined_function',
+      /"sum" does not work with column "kind"/],
+    [{ columns: [{ fn: 'count', as: 'n' }], having: { n: { eq: 'many' } } },
+      'invalid_text_representation', /Column "n": .*bigint/],
+    [{ columns: [{ fn: 'count', as: 'n' }], having: { n: { like: 'many' } } },
+      'undefined_function', /"like" does not work with column "n"/],
+    [{ columns: [{ column: 'kind', cast: 'int' }] }, 'invalid_text_representation',
+      /type integer: "…"/],
+    [{ columns: [{ column: 'tags', cast: 'int' }] }, 'cannot_coerce', /integer/],
+    [{ columns: [{ fn: 'sum', column: 'data->>k', cast: 'date' }] }, 'undefined_function',
+      /"sum" does not work with column "data"/],
+    [{ columns: ['*', { column: 'id', as: 'qty' }] }, 'ambiguous_column',
+      /"\*" contains a column "qty" already/],
+    [{ columns: [{ column: 'data->x', as: 'kind' }, '*'], having: { id: { eq: 1 } } },
+      'ambiguous_column', /"kind"/],
+    [{ columns: [{ fn: 'count', as: 'n' }], having: { n: { eq: { $value: null } } } },
+      'value_invalid', /Column "n": only json and jsonb can hold the JSON null/]
+  ]
+  for (const [members, code, message] of failing) {
+    const { body, status } = await service.post([toSelect(members)])
+    t.equal(status, code === 'value_invalid' ? 422 : 400, JSON.stringify(members))
+    t.match(body.error, { code, message })
   }
 })
 
