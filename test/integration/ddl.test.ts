@@ -219,26 +219,14 @@ t.test('a function that is replaced during each attempt is a conflict', async t 
   t.match(await answer, { status: 409, body: { error } })
 })
 
-t.test('after DEALLOCATE ALL, each affected batch is retried once', async t => {
+t.test('after DEALLOCATE ALL, the next batch is retried once', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1', LOG_LEVEL: 'error' } })
-  const acknowledged: number[] = []
-  const post = async (id: number): Promise<void> => {
-    const { status } = await service.post(batch(id))
-    t.equal(status, 200)
-    acknowledged.push(id)
+  for (const [i, retries] of [{}, {}, {}, { stale_plan: 1 }].entries()) {
+    if (i === 3) t.equal((await service.post([op.insert('f', 'forget', [{ id: i }])])).status, 200)
+    t.equal((await service.post(batch(i))).status, 200)
+    t.same(await retriesOf(service), retries)
   }
-  for (let i = 0; i < 5; i++) {
-    for (let j = 0; j < 3; j++) await post(i * 4 + j)
-    t.same(await retriesOf(service), i === 0 ? {} : { stale_plan: i })
-    t.equal((await service.post([op.insert('f', 'forget', [{ id: i }])])).status, 200)
-    await post(i * 4 + 3)
-    t.same(await retriesOf(service), { stale_plan: i + 1 })
-  }
-  await assertRecorded(t, service.database.sql, acknowledged)
-  t.same(
-    await service.database.sql`select id from forget order by id`,
-    [0, 1, 2, 3, 4].map(id => ({ id }))
-  )
+  await assertRecorded(t, service.database.sql, [0, 1, 2, 3])
 })
 
 t.test('a batch that deallocates its own statements is retried once', async t => {
