@@ -24,7 +24,7 @@ const SUITES = {
   unit: ['test/unit'],
   default: ['test/unit', 'test/integration', 'test/docs'],
   'one-by-one': [
-    'bulk-update', 'computed-set', 'expect', 'filters', 'fuzz', 'insert', 'join', 'model',
+    'bulk-update', 'computed-set', 'filters', 'fuzz', 'insert', 'join', 'model',
     'named-batches', 'nested', 'on-conflict', 'reference-forms', 'reference-operands',
     'references', 'returning', 'values', 'when'
   ].map(name => `test/integration/${name}.test.ts`),
