@@ -189,20 +189,14 @@ const accepts: ReadonlyArray<readonly [accept: string, streams: boolean]> = [
   ['Application/X-NDJSON ; Q=0.5', true],
   ['application/x-ndjson;charset=utf-8, text/html;q=0.9', true],
   // The same weight.
-  ['application/x-ndjson, application/json', false],
   ['application/x-ndjson, */*', false],
   ['application/json;q=0.5, application/x-ndjson;q=0.50', false],
   // Weights.
-  ['application/json;q=0.9, application/x-ndjson', true],
   ['application/x-ndjson, */*;q=0.1', true],
   ['application/x-ndjson;q=0.2, application/json;q=0.1, */*', true],
-  ['application/x-ndjson;q=0.9, application/json', false],
   ['application/x-ndjson;q=0', false],
   // The most specific range counts.
   ['application/json;q=0.1, application/*', true],
-  ['application/x-ndjson;q=0.1, */*;q=0.2', false],
-  ['application/json;q=0, */*', true],
-  ['*/*;q=0, application/x-ndjson', true],
   ['*/*;q=0, application/*;q=0.1', false],
   // Malformed weights, quoted strings.
   ['application/x-ndjson;q=x', false],
@@ -380,7 +374,7 @@ t.test('PostgreSQL waits while the client does not read', async t => {
 })
 
 t.test('a client that does not read in time is disconnected', async t => {
-  const slow = await useSlow(t)
+  const slow = await useSlow(t, { REQUEST_TIMEOUT_MS: '2000' })
   const response = await open(slow, endless)
   response.pause()
   await until(() => slow.log.some(line => line['code'] === 'deadline_exceeded'))
