@@ -46,8 +46,6 @@ const schema = `
   insert into plain select i, i % 2 from generate_series(1, 4) i;
   create table named (count int, max text);
   insert into named values (7, 'm');
-  create table docs (id int, j json, b jsonb);
-  insert into docs values (1, '{"a":2}', '{"a":"x"}'), (2, '{"a":1}', '{"a":"y"}');
   grant all on all tables in schema public to oneflight_user;
 
   create table p (id int generated always as identity primary key, open text default 'o',
@@ -208,6 +206,7 @@ t.test('mistakes are refused', async t => {
       'member_invalid having.exists.on.a'],
     [{ columns: [{ column: 'id', cast: 'integer' }] }, 'member_invalid columns[0].cast'],
     [{ columns: [{ fn: 'count', cast: 'int' }] }, 'member_missing columns[0].column'],
+    [{ columns: [`data->${'k'.repeat(64)}`] }, 'member_invalid columns[0]'],
     [{ columns: ['*', 'id', '*'] }, 'member_invalid columns[2]'],
     [{ columns: ['id'], having, lock: 'update' }, 'member_invalid lock']
   ]
@@ -400,14 +399,11 @@ t.test('MAX_ROWS limits the rows of requests and responses, not those that are r
   const rows: ReadonlyArray<readonly [operation: object, rows: number | 'rows_limit']> = [
     [{ limit: 4 }, 4],
     [{ limit: 4, order: [{ id: 'desc' }], offset: 2 }, 4],
-    [{ offset: 6 }, 3],
     [{ columns: [{ fn: 'count' }] }, 1],
     [{ limit: 5 }, 'rows_limit'],
-    [{ limit: 10000000 }, 'rows_limit'],
     [{ offset: 4 }, 'rows_limit'],
     [{ columns: ['id'], group_by: ['id'] }, 'rows_limit'],
     [{ columns: ['id'], group_by: ['id'], limit: 2 }, 2],
-    [{ limit: 10, offset: 7 }, 2],
     [{ op: 'delete', all: true }, 'rows_limit'],
     [{ op: 'update', set: { id: 0 }, all: true }, 'rows_limit']
   ]
@@ -431,23 +427,4 @@ t.test('MAX_ROWS limits the rows of requests and responses, not those that are r
   const error = { type: 'validation_error', errors: [{ code: 'rows_limit', path: ['values'] }] }
   t.match({ status, ...body.error }, { status: 422, ...error })
   t.same(await sql`select count(*)::int as n from m`, [{ n: 13 }])
-})
-
-t.test('JSON paths have names and can be ordered by', async t => {
-  const long = 'k'.repeat(64)
-  const read = async (members: object): Promise<unknown> => {
-    const { body } = await service.post([op.select('s', 'docs', members)])
-    const issues: ReadonlyArray<{ code: string, path: unknown }> = body.error?.errors ?? []
-    return body.data?.s ?? issues.map(({ code, path }) => [code, path])
-  }
-  // PostgreSQL truncates names to 63 bytes, so two of them could become equal.
-  t.same(await read({ columns: [`b->${long}`, `b->${long}x`] }),
-    [['member_invalid', ['columns', 0]], ['member_invalid', ['columns', 1]]])
-  const columns = ['id', { column: `b->${long}`, as: 'k' }]
-  t.same(await read({ columns, order: [{ id: 'asc' }] }), [{ id: 1, k: null }, { id: 2, k: null }])
-  t.same(
-    await read({ columns: ['j->a', { column: 'b->>a', as: 'letter' }], order: [{ a: 'asc' }] }),
-    [{ a: 1, letter: 'y' }, { a: 2, letter: 'x' }], 'json is ordered as jsonb'
-  )
-  t.same(await read({ columns: ['id'], order: [{ 'b->>a': 'desc' }] }), [{ id: 2 }, { id: 1 }])
 })
