@@ -14,7 +14,6 @@ const takes = (p: unknown, $defs?: object): JsonObject =>
 
 const rows: ReadonlyArray<readonly [name: string, schema: JsonObject, inlined: JsonObject]> = [
   ['a definition', takes(refer('a'), { a: text }), takes(text)],
-  ['a chain', takes(refer('a'), { a: refer('b'), b: text }), takes(text)],
   [
     'a definition that is used twice, in lists and members',
     takes({ prefixItems: [refer('a')], items: refer('a') }, { a: text }),
@@ -33,7 +32,6 @@ const rows: ReadonlyArray<readonly [name: string, schema: JsonObject, inlined: J
   ['a schema that is a boolean', takes(refer('a'), { a: true }), takes(true)],
   ['annotations beside it', takes(refer('a', { description: 'd' }), { a: { ...text, title: 't' } }),
     takes({ ...text, title: 't', description: 'd' })],
-  ['the same keyword beside it', takes(refer('a', text), { a: text }), takes(text)],
   ['other keywords beside it', takes(refer('a', { minLength: 1 }), { a: text }),
     takes({ allOf: [text], minLength: 1 })],
   ['keywords beside a boolean', takes(refer('a', { title: 't' }), { a: false }),
