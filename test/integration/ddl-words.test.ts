@@ -165,9 +165,6 @@ const parts: ReadonlyArray<
   ['has an attribute with fewer digits', 'pair$N', { x: 1, y: '1.2345' },
     'create type pair$N as (x int, y numeric(10,4))',
     'alter type pair$N drop attribute y, add attribute y numeric(10,2)'],
-  ['has names that SQL quotes', 'pair$N', { 1: 1, x: 2 },
-    String.raw`create type pair$N as (x int, "1" int, "b\""
-      " int)`],
   ['is in an array', 'pair$N[]', [{ x: 1, y: 2 }], pair],
   ['is in a domain of an array of a domain', 'all$N', [{ x: 1, y: 2 }],
     `${pair}; create domain one$N as pair$N; create domain all$N as one$N[]`],
@@ -187,7 +184,6 @@ const changes: Readonly<Record<string, Change>> = {
   'text becomes int': retype('text', 'int', { stored: "'5'", value: '5' }),
   'int becomes text': retype('int', 'text', { stored: '5', value: 5 }),
   'int becomes bigint': retype('int', 'bigint', { stored: '5', value: 3_000_000_000 }),
-  'numeric becomes int': retype('numeric', 'int', { stored: '5', value: 5 }),
   'a domain takes a scale': retype('wide$N', 'narrow$N', {
     before: 'create domain wide$N as numeric(10,4); create domain narrow$N as numeric(10,2)',
     stored: '5',
@@ -197,16 +193,13 @@ const changes: Readonly<Record<string, Change>> = {
     ['numeric', 'numeric(10,2)', '5', '1.2345'],
     ['numeric(10,2)', 'numeric(10,4)', '5', '5.1234'],
     ['varchar(9)', 'varchar(1)', '5', '5  '],
-    ['timestamp(6)', 'timestamp(0)', '2026-01-02', '2026-01-02T10:00:00.123456'],
     ['interval', 'interval minute', '5 min', '5'],
     ['numeric(10,4)[]', 'numeric(10,2)[]', '{5}', ['1.2345']],
     ['varchar(9) collate "C"', 'varchar(1) collate "C"', '5', 'a  '],
     ['char(3)', 'char(2)', 'a', 'a  '],
-    ['time(3)', 'time(0)', '10:00', '10:00:00.123'],
     ['timetz(3)', 'timetz(0)', '10:00Z', '10:00:00.123Z'],
     ['timestamptz(6)', 'timestamptz(0)', '2026-01-02', '2026-01-02T10:00:00.5Z'],
     ['interval', 'interval day to minute', '5 min', '5 min 7 s'],
-    ['interval(3)', 'interval(1)', '5 s', '5.123 s'],
     ['interval day to second(3)', 'interval day to second(1)', '5 s', '5.123 s']
   ] as const).map(([type, now, stored, value]) =>
     [`${type} becomes ${now}`, retype(type, now, { stored: `'${stored}'`, value, taken })])),
@@ -239,13 +232,6 @@ const changes: Readonly<Record<string, Change>> = {
   }),
   'int becomes int[]': retype('int', 'int[]', { stored: '5', value: '{5}', using: 'array[a]' }),
   'int[] becomes int': retype('int[]', 'int', { stored: "'{5}'", value: [5], using: 'a[1]' }),
-  'int[] becomes text[]': retype('int[]', 'text[]', { stored: "'{5}'", value: [5] }),
-  'text becomes text[]': retype('text', 'text[]', {
-    stored: "'5'", value: '5', using: 'array[a]'
-  }),
-  'text[] becomes jsonb': retype('text[]', 'jsonb', {
-    stored: "'{5}'", value: ['5'], using: 'to_jsonb(a)'
-  }),
   'text becomes a range': retype('text', 'int4range', { stored: "'[1,5)'", value: '[1,5)' }),
   'text becomes an enum': retype('text', 'mood$N', {
     before: "create type mood$N as enum ('5', '6')", stored: "'5'", value: '5'
@@ -262,9 +248,6 @@ const changes: Readonly<Record<string, Change>> = {
   }),
   'an enum gets a value': change("alter type mood$N add value '7'", {
     before: "create type mood$N as enum ('5', '6')", type: 'mood$N', stored: "'5'", value: '7'
-  }),
-  'a value of an enum is renamed': change("alter type mood$N rename value '5' to '7'", {
-    before: "create type mood$N as enum ('5', '6')", type: 'mood$N', stored: "'5'", value: '5'
   }),
   ...Object.fromEntries(Object.entries({
     'gets an attribute': 'add attribute z int',

@@ -134,7 +134,6 @@ t.test('batches succeed while the schema changes', async t => {
     await assertRecorded(t, sql, acknowledged)
   }
   const retries = await retriesOf(service)
-  t.comment(`${next} batches, retries ${JSON.stringify(retries)}`)
   // A type that is dropped between its lookup and its use looks like a changed search_path.
   t.same(Object.keys(retries).filter(reason => !['stale_plan', 'session'].includes(reason)), [])
 })

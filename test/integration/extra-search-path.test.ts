@@ -111,10 +111,8 @@ t.test('operators of extensions are still found after a trigger sets search_path
 t.test('a path applies only to json and jsonb, even if an extension defines ->', async t => {
   const uses = (column: string): object[] => [
     { op: 'delete', where: { [column]: { neq: '2' } } },
-    { op: 'update', set: { id: 3 }, where: { [column]: { in: ['2'] } } },
     { op: 'update', set: { doc: { $col: column } }, all: true },
-    { op: 'select', columns: [column] },
-    { op: 'select', columns: ['id'], order: [{ [column]: 'asc' }] }
+    { op: 'select', columns: [column] }
   ]
   for (const use of ['bag->b', 'bag->>b'].flatMap(uses)) {
     const error = failed(400, 'undefined_function', { message: /"bag" has no path/ })
@@ -140,7 +138,6 @@ t.test('a request cannot name an extra schema', async t => {
 t.test('search_path is DB_SCHEMAS, new schemas of DB_EXTRA_SEARCH_PATH, pg_temp', async t => {
   const rows: ReadonlyArray<readonly [schemas: string, extra: string, path: string]> = [
     ['api', 'public,extensions', '"api", "public", "extensions", pg_temp'],
-    ['api,public', 'extensions,public', '"api", "public", "extensions", pg_temp'],
     ['api', 'api', '"api", pg_temp'],
     ['api', 'gone,extensions,Not "There" Yet\\', '"api", "extensions", pg_temp']
   ]
