@@ -24,15 +24,10 @@ const schema = `
   create unique index on present (k) where "exists" = true;
   create table base (k int primary key, n int);
   create view renamed as select n as amount, k as key from base;
-  create table parted (k int, n int, primary key (k)) partition by range (k);
-  create table low partition of parted for values from (0) to (10);
-  create table high (n int, k int not null, primary key (k));
-  alter table parted attach partition high for values from (10) to (20);
   create function double() returns trigger language plpgsql as $$ begin new.n := new.n * 2;
     return new; end $$;
   create trigger double before insert or update on base for each row execute function double();
   insert into base values (1, 1);
-  insert into parted values (1, 1), (11, 1);
   create table counted (k int primary key, n int);
   create table mixed (id int primary key, a int default -1, b int default -2);
   create table owned (k int primary key, owner text
@@ -242,39 +237,20 @@ t.test('without `set`, the key is not set', unknownKey, async t => {
     [{ a: 1, w: 1, v: 1 }, { columns: ['a'], index_where: { w: { eq: 1 } } }],
     [{ a: 1, [key]: 'x' }, { constraint }]
   ] as const) t.equal((await service.post([upsert([row], target)])).status, 403)
-  await sql.unsafe(`alter table kept drop constraint "the ""key""";
-    alter table kept add constraint "the ""key""" unique (v, a);
-    grant update ("b""c") on kept to oneflight_user; insert into kept values (5, 'x', 5);`)
-  t.match(await service.post([upsert([{ a: 5, [key]: 'new', v: 5 }], { constraint })]), {
-    status: 200, body: { data: { o: [{ a: 5, [key]: 'new', v: 5 }] } }
-  }, 'a constraint with other columns')
-  await sql.unsafe('alter table kept drop constraint "the ""key"""')
-  t.match(await service.post([upsert([{ a: 5, [key]: 'new', v: 5 }], { constraint })]), {
-    status: 400, body: { error: { code: 'undefined_object' } }
-  })
 })
 
-t.test('on_conflict works with views, partitions and triggers that change rows', async t => {
+t.test('on_conflict works with views and triggers that change rows', async t => {
   const { body, text } = await service.post([
     op.insert('v', 'renamed', [{ key: 1, amount: 5 }, { key: 2, amount: 6 }], {
       on_conflict: { columns: ['key'], do: 'update', where: { amount: { eq: 2 } } }
     }),
     op.insert('w', 'renamed', [{ key: 1, amount: 5 }], {
       on_conflict: { columns: ['key'], do: 'update', set: { amount: { $inc: 1 } } }
-    }),
-    op.insert('p', 'parted', [{ k: 11, n: 7 }, { k: 12, n: 8 }, { k: 1, n: 9 }], {
-      on_conflict: {
-        columns: ['k'],
-        do: 'update',
-        set: { n: { $excluded: 'n' } },
-        where: { n: { lt: { $excluded: 'n' } } }
-      }
     })
   ])
   t.same(body.data, {
     v: [{ amount: 20, key: 1 }, { amount: 12, key: 2 }],
-    w: [{ amount: 42, key: 1 }],
-    p: [{ k: 11, n: 7 }, { k: 12, n: 8 }, { k: 1, n: 9 }]
+    w: [{ amount: 42, key: 1 }]
   }, text)
 })
 
