@@ -148,33 +148,24 @@ t.test('references as operands equal literals in every position of a filter', as
       ] as const)),
     ...[
       [{ txt: { like: '$s.pat' } }, { txt: { like: '%pp%' } }],
-      [{ txt: { match: '$s.txt' } }, { txt: { match: 'apple' } }],
       [{ txt: { like: { any: ['$s.pat', 'b%'] } } }, { txt: { like: { any: ['%pp%', 'b%'] } } }],
       [{ 'jb->>k': { like: '$s.js' } }, { 'jb->>k': { like: 'x' } }],
       [{ mood: { in: '$s.*.mood' } }, { mood: { in: ['ok', 'happy'] } }],
-      [{ uid: { in: '$s.*.uid' } }, { id: { in: [1, 3] } }],
       [{ raw: { in: '$s.*.raw' } }, { id: { in: [1, 3] } }],
-      [{ 'jb->a': { in: '$s.*.id' } }, { 'jb->a': { in: [1, 2, 3] } }],
       [{ jb: { in: '$s.*.js' } }, { id: { in: [7, 9] } }],
       [{ span: { in: '$s.*.span' } }, { span: { in: ['[4,6)', '[1,5)'] } }],
       [{ txt: { like: { any: '$s.*.pat' } } }, { txt: { like: { any: ['%pp%', '_anana'] } } }],
       [{ m: { between: ['$s.n', { $col: 'n' }] } }, { m: { between: [2, { $col: 'n' }] } }],
-      [{ ints: { cs: '$s.ints' } }, { ints: { cs: [1, 3] } }],
-      [{ ints: { ov: '$s.*.id' } }, { ints: { ov: [1, 2, 3] } }],
       [{ ints: { cd: '$many.*.n' } }, { ints: { cd: [1, 2, 3, 4, 7, 10] } }],
       [{ texts: { cs: ['$s.nil'] } }, { n: { eq: -99 } }],
       [{ ints: { cd: '$none.*.n' } }, { ints: { eq: { $value: [] } } }],
-      [{ jb: { cs: { $value: { a: '$s.id' } } } }, { jb: { cs: { a: 1 } } }],
       [{ jb: { cd: ['$s.js', '$s.1.js', '$s.nil', 1, '$s.jb'] } }, {
         jb: { cd: ['x', 5, null, 1, { a: 1 }] }
       }],
       [{ jb: { eq: { $value: [1, '$s.js', '$s.nil', '$s.jb'] } } }, { id: { eq: 6 } }],
       [{ ints: { eq: { $value: ['$s.id', 2, '$s.2.id'] } } }, { id: { eq: 1 } }],
       [{ ints: { eq: { $value: '$one.*.n' } } }, { ints: { eq: { $value: [7] } } }],
-      [{ span: { ov: '$s.span' } }, { span: { ov: '[4,6)' } }],
-      ...['sl', 'sr', 'nxr', 'nxl', 'adj'].map(name =>
-        [{ span: { [name]: '$s.span' } }, { span: { [name]: '[4,6)' } }] as const
-      ),
+      [{ span: { adj: '$s.span' } }, { span: { adj: '[4,6)' } }],
       [{ 'jb->tags': { cs: '$s.1.texts' } }, { id: { eq: 8 } }],
       [{ jb: { has_keys_all: ['$s.js', 'x'] } }, { jb: { has_key: 'x' } }],
       [{ jb: { has_keys_any: '$s.*.js' } }, { jb: { has_keys_any: ['x', '5'] } }],
@@ -183,13 +174,11 @@ t.test('references as operands equal literals in every position of a filter', as
       [{ txt: { plfts: { query: '$s.1.word', config: 'english' } } }, {
         txt: { plfts: { query: 'apple', config: 'english' } }
       }],
-      [{ 'jb->>k': { fts: '$s.js' } }, { 'jb->>k': { fts: 'x' } }],
       [{ not: { n: { nin: '$s.*.id' } } }, { n: { in: [1, 2, 3] } }],
       ...['eq', 'neq', 'gt', 'lte', 'like', 'match', 'fts'].map(name =>
         [{ txt: { [name]: '$s.nil' } }, { id: { eq: -1 } }] as const
       ),
       [{ txt: { isdistinct: '$s.nil' } }, { txt: { is: 'not_null' } }],
-      [{ ints: { cs: '$s.2.ints' } }, { id: { eq: -1 } }],
       [{ ints: { ov: '$s.nil' } }, { id: { eq: -1 } }],
       [{ jb: { has_keys_any: ['$s.nil', 'a'] } }, { jb: { has_key: 'a' } }]
     ].map(([reference, literal]) =>
