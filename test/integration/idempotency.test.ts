@@ -313,8 +313,6 @@ t.test('the claims that differ are named, and their values are not', async t => 
   const { org, ...others } = claims
   const rows: ReadonlyArray<readonly [claims: Claims, named: string]> = [
     [{ ...claims, amr: ['otp', 'canary'] }, '"amr"'],
-    [{ ...claims, age: 7 }, '"age"'],
-    [others, '"org"'],
     [{ ...others, age: 7, amr: [], 'a b"': 2 }, '"a b\\"", "age", "amr", "org"']
   ]
   for (const [changed, named] of rows) {
