@@ -151,6 +151,11 @@ t.test('the bounds of a range are stored as they are', async t => {
   t.equal((await run('spans', [null, 'z'])).status, 422)
 })
 
+t.test('a number is no operand of an array', async t => {
+  const { body } = await post([op.select('s', 'counted', { where: { dates: { eq: 5 } } })])
+  t.match(body.error, { code: 'value_invalid', path: ['where', 'dates', 'eq'] })
+})
+
 t.test('a JSON array is no dimension of an array of JSON', async t => {
   const z = (v: unknown): object => op.insert('z', 'z', [{ id: 1, v }, { id: 2, v: 5 }])
   const write = (column: string, value: unknown): readonly object[] =>
