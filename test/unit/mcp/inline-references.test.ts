@@ -14,13 +14,6 @@ const takes = (p: unknown, $defs?: object): JsonObject =>
 
 const rows: ReadonlyArray<readonly [name: string, schema: JsonObject, inlined: JsonObject]> = [
   ['a definition', takes(refer('a'), { a: text }), takes(text)],
-  [
-    'a definition that is used twice, in lists and members',
-    takes({ prefixItems: [refer('a')], items: refer('a') }, { a: text }),
-    takes({ prefixItems: [text], items: text })
-  ],
-  ['a definition inside of one', takes(refer('a'), { a: takes(refer('b')), b: text }),
-    takes(takes(text))],
   ['a part', takes({ anyOf: [text, { $ref: '#/properties/p/anyOf/0' }] }),
     takes({ anyOf: [text, text] })],
   ['the older keyword', {
