@@ -152,6 +152,7 @@ t.test('mistakes are refused and store nothing', async t => {
   const into = { op: 'insert', table: 'order_items' }
   const invalid: ReadonlyArray<readonly [members: object, issue: string]> = [
     [{ from }, 'member_missing columns'],
+    [{ from, columns, where: { sku: { eq: 'x' } } }, 'member_invalid where'],
     [{ from, columns, set: { sku: 'x' } }, 'member_invalid set'],
     [{ from, columns, set: {}, on_conflict: { columns: ['sku'], do: 'nothing' } },
       'member_invalid set'],

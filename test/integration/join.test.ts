@@ -197,6 +197,7 @@ t.test('mistakes are refused and change nothing', async t => {
   const alone = { ...update, from: undefined, where: { sku: { eq: 'x' } } }
   const invalid: readonly InvalidOperation[] = [
     [{ ...update, all: true }, 'member_invalid all'],
+    [{ ...update, where: {} }, 'where_empty where'],
     [{ ...remove, from: { ...lines, on: {} } }, 'member_invalid from.on'],
     [{ ...remove, from: { table: 'order_items' } }, 'member_missing from.on'],
     [{ ...remove, from: { table: 'sales.x', on } }, 'schema_forbidden from.table'],

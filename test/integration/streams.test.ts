@@ -192,7 +192,6 @@ const accepts: ReadonlyArray<readonly [accept: string, streams: boolean]> = [
   ['application/x-ndjson, */*', false],
   ['application/json;q=0.5, application/x-ndjson;q=0.50', false],
   // Weights.
-  ['application/x-ndjson, */*;q=0.1', true],
   ['application/x-ndjson;q=0.2, application/json;q=0.1, */*', true],
   ['application/x-ndjson;q=0', false],
   // The most specific range counts.
@@ -500,7 +499,6 @@ t.test('a cut stream is an error for the client', async t => {
     ['{"id":1}\n{"id":2}\n', 'answer_invalid', 1],
     [`{"id":1}\n{"id":2}\n${end}`, 'answer_invalid', 2],
     ['{"error":null,"data":{}}\n', 'answer_invalid', 0],
-    ['{"id":1}\n{"id"', 'answer_invalid', 0],
     ['', 'answer_invalid', 0],
     [new ReadableStream({
       start (controller) {

@@ -92,6 +92,7 @@ t.test('an unknown member of a composite type is rejected', async t => {
       /column "entries", at 1\.price: the type money_amount has no member "it's "x""\.$/i],
     ['price', '$src.0', /column "price": the type money_amount takes no value of the type of this/i],
     ['price', '$src.0.data', /column "price": the type money_amount takes no JSON/i],
+    ['price', '$src.*.price', /column "price": the type money_amount takes no value of the type/i],
     ['prices', '$src.0.entries', /column "prices": the type money_amount\[\] takes no value of/i],
     ['ints', '$src.*.ints', /column "ints": the type integer takes one value, not an array/i],
     ['ints', '$pair.0.a', /column "ints": the type integer\[\] takes an array\.$/i]
@@ -282,10 +283,7 @@ t.test('$append takes elements; $inc and $dec count days', async t => {
   const change = (set: object, id = 1): object =>
     op.update('w', 't', { set, where: { id: { eq: id } }, returning: Object.keys(set) })
   const works: ReadonlyArray<readonly [set: object, id: number, row: object]> = [
-    [{ data: { $append: [{ a: 1 }, null] } }, 2, { data: [1, { a: 1 }, null] }],
     [{ docs: { $append: [{ a: 1 }] } }, 1, { docs: [{ a: 1 }] }],
-    [{ document: { $append: [1] } }, 2, { document: [1] }],
-    [{ ints: { $append: [3] } }, 2, { ints: [3] }],
     [{ day: { $inc: 3 } }, 1, { day: '2024-03-02' }],
     [{ day: { $dec: 2 } }, 1, { day: '2024-02-29' }],
     [{ day: { $inc: '$src.0.id' } }, 1, { day: '2024-03-01' }]

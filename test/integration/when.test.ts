@@ -40,12 +40,6 @@ const found = (name: unknown): Op =>
 
 /** Operations that the random batches of the model do not have. */
 const kinds: Readonly<Record<string, Op>> = {
-  groups: {
-    op: 'insert',
-    table: 'uses',
-    values: [{ tag_id: 7 }, { tag_id: 8, note: 'm' }, { tag_id: 9 }],
-    returning: ['id', { column: 'note', as: 'said' }]
-  },
   bulk: {
     op: 'insert', table: 'log', values: Array.from({ length: 40 }, (_, n) => ({ word: `w${n}`, n }))
   },
