@@ -125,8 +125,8 @@ const cases: ReadonlyArray<readonly [name: string, batch: Op[] | string, rows: u
     key: ['region'],
     where: { or: [{ sku: { eq: 'pear' } }, { qty: { is: null } }] },
     returning: ['sku', 'qty'],
-    values: [{ region: 'n', qty: 2 }, { region: 's', qty: 1 }]
-  }], [{ sku: 'pear', qty: 2 }, { sku: 'fig', qty: 1 }]],
+    values: [{ region: 'n', qty: 2 }, { region: 's', qty: { $col: 'qty' } }]
+  }], [{ sku: 'pear', qty: 2 }, { sku: 'fig', qty: null }]],
   ['a view with a check option',
     [{ ...articles, table: 'low', key: ['k'], values: [{ k: 11, v: 5 }, { k: 1, v: 600 }] }],
     'with_check_option_violation'],
