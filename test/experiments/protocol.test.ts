@@ -346,6 +346,7 @@ const cases: readonly Case[] = [
       readyAfter('operation', send(ready('T')))
     )],
     ['an error after an operation that succeeded', at('operation', add(errorResponse('XX000')))],
+    ['an error after the last operation', at('operation', add(errorResponse('XX000')), 1)],
     ['a message of an unknown type', at('operation', insertBefore(message('~', 'what')))],
     ['no row, all responses in one write', inOnePiece({ keep: isNoRow })],
     ['two rows for one operation', at('operation', twoRows)],

@@ -229,6 +229,20 @@ t.test('no batch is sent on a connection that is being closed', async t => {
   t.same(await added(), [])
 })
 
+t.test('no batch is sent whose client has left when its transaction begins', async t => {
+  const { engine } = await useProxiedEngine(t)
+  const connection = await engine.pool.acquire(performance.now() + 1000)
+  // A connection that was heard a moment ago gets BEGIN with the batch.
+  connection.socket.heardAt = performance.now()
+  const clientClosed = AbortSignal.abort()
+  const { outcome, released } = new Attempt(connection, plainBatch([add(1)]), { clientClosed })
+  t.match(await outcome, { kind: 'failed', error: { code: 'client_closed_request' } })
+  await released
+  engine.pool.release(connection)
+  t.same(await added(), [])
+  t.equal((await engine.run([add(2)])).kind, 'committed', 'the connection is free')
+})
+
 t.test('a connection lost while the batch is being written', async t => {
   const { engine } = await useProxiedEngine(t)
   const connection: Connection = await engine.pool.acquire(performance.now() + 1000)

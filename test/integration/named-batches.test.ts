@@ -393,6 +393,7 @@ const rowBatches = {
   no_path: file(line, copy({ note: dollar('q->a') }, {
     columns: [{ column: 'qty', cast: 'int', as: 'q' }]
   })),
+  one: file({ sku: true }, op.insert('s', 'stock', '$params.rows', { expect: 1 })),
   texts: file(line, update({
     set: { tags: [] },
     where: { 'info->>a': { eq: from('note->0') }, sku: { neq: from('n') } }
@@ -506,6 +507,7 @@ t.test('rows of a parameter', { timeout: 120_000 }, async t => {
       code: 'value_invalid', path: ['values', 0, 'qty'], message: 'Row 0 of from, member "on": '
     }],
     ['no_path', [{ qty: 1 }], 400, { op: 'l', committed: false }],
+    ['one', [], 412, { code: 'expectation_failed', op: 's' }],
     ['texts', [{ sku: 'apple', note: [['1']] }], 422, { code: 'value_invalid', op: 'u' }]
   ]
   for (const [name, rows, status, error] of issues) {

@@ -17,6 +17,7 @@ const schema = `
   create table parts (sku sku primary key, tags text[], n0 int default 5, n1 int, row text);
   create function halves(lines) returns setof numeric language sql stable as
     'select $1.qty / n from generate_series(1, 2) as n';
+  create function reversed(parts) returns text language sql stable as 'select reverse($1.sku)';
   insert into customers values (1, 'a', 'n'), (2, 'b', 's'), (3, 'c', null), (4, 'd', 'n');
   insert into orders values (1, 1, 'n', 'paid', '{"k": 1.10}'), (2, 1, 's', 'open', 'null'),
     (3, 2, 's', 'open', '{"k": 2}'), (4, 3, null, 'paid', null), (5, null, null, 'open', null);
@@ -132,6 +133,15 @@ const selects: ReadonlyArray<readonly [select: object, query: string]> = [
     },
     `select sku, (select coalesce(json_agg(h order by h.halves desc), '[]') from
       (select halves(l) from lines l where l.sku = p.sku) as h) as lines from parts p order by sku`
+  ],
+  [
+    {
+      table: 'parts',
+      order: [{ reversed: 'desc' }],
+      with: { lines: { table: 'lines', on: { sku: 'sku' }, order: [{ qty: 'asc' }] } }
+    },
+    `select p.*, (select coalesce(json_agg(l order by qty), '[]') from lines l
+      where l.sku = p.sku) as lines from parts p order by reverse(sku) desc`
   ]
 ]
 
