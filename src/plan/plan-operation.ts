@@ -46,6 +46,7 @@ import {
 } from './output.ts'
 import { planInsertWord, planSet } from './set.ts'
 import { planFrom, planJoin, withJoin, type PlannedJoin } from './source.ts'
+import { MAX_CELL_ROWS } from './stored-values.ts'
 import { countRepeatedParts, planRowGroups, readRows } from './values.ts'
 
 /** Plans one operation of a batch; returns undefined after an issue. */
@@ -72,7 +73,8 @@ export function planOperation (context: PlanContext): PlanNode | undefined {
   }
   if (kind === undefined) return undefined
   for (const [name, value] of Object.entries(operation)) {
-    countReferences(value, name === 'values' ? PARTS_IN_ROWS : 1, { context, path: [name] })
+    const inRows = name === 'values' && Array.isArray(value) && value.length > MAX_CELL_ROWS
+    countReferences(value, inRows ? PARTS_IN_ROWS : 1, { context, path: [name] })
   }
   const members = checkMembers(kind, context)
   const common = {
@@ -87,7 +89,7 @@ export function planOperation (context: PlanContext): PlanNode | undefined {
   return table === undefined ? undefined : node
 }
 
-/** A reference in a row counts half: in many rows it adds nothing to the text of the SQL. */
+/** A reference in one of many rows counts half: it adds nothing to the text of the SQL. */
 const PARTS_IN_ROWS = 0.5
 
 /**

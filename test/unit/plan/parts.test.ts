@@ -98,7 +98,8 @@ t.test('a reference counts wherever it stands', async t => {
     set: [set({ k: ['$a.0.x'] }), 1],
     args: [op.call('s', 'f', { x: { k: '$a.0.x' } }), 1],
     values: [insert(list(20, i => i < 2 ? { x: '$a.0.x' } : { x: i })), 2],
-    operand_of_row: [insert([{ x: { $first: ['$a.0.x'] } }]), 2]
+    one_of_few_rows: [insert([{ x: '$a.0.x' }]), 2],
+    operand: [insert(list(20, i => i === 0 ? { x: { $first: ['$a.0.x'] } } : { x: i })), 2]
   }
   for (const [place, [operation, others]] of Object.entries(places)) {
     t.doesNotThrow(() => plan([source, operation], others + 1), place)

@@ -223,8 +223,8 @@ t.test('the size of all issues is bounded', async t => {
     ['many references', {
       id: 'a',
       ...insert,
-      values: [{ data: repeat(8000, () => '$b.*') }]
-    }, 8000]
+      values: [{ data: repeat(7000, () => '$b.*') }]
+    }, 7000]
   ]
   for (const [what, operation, issues] of rows) {
     const failure = findFailure([{ id: 'b', ...select }, operation])
