@@ -167,17 +167,6 @@ const CASES: readonly Case[] = [
     ]
   },
   {
-    name: 'groups of all shards',
-    batch: [
-      op.select('s', 'events', {
-        columns: [{ fn: 'count', as: 'n' }, { fn: 'max', column: 'id', as: 'last' }]
-      }),
-      op.select('g', 'events', {
-        columns: ['note', { fn: 'count' }], group_by: ['note'], order: [{ note: 'asc' }]
-      })
-    ]
-  },
-  {
     name: 'an upsert',
     batch: [
       op.insert('a', 'stock', [
@@ -307,13 +296,6 @@ const CASES: readonly Case[] = [
       }),
       op.insert('n', 'notes', [{ id: 9, note: '$m.5.note' }])
     ]
-  },
-  {
-    name: 'an insert from a query',
-    batch: [op.insert('i', 'events', undefined, {
-      from: { table: 'stock', where: { ...ofAcme, sku: { eq: 'plum' } } },
-      columns: { id: { $col: 'qty' }, tenant: { $col: 'tenant' }, note: 'copied' }
-    })]
   },
   {
     name: 'a join',
