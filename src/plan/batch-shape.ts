@@ -14,10 +14,10 @@ import {
   type JsonObject
 } from '../json/parse.ts'
 import type { Path } from './context.ts'
-import { readDollarMember } from './document.ts'
+import { mayRefer, readDollarMember } from './document.ts'
 import { hasEqualKeys, readAlikeRows, type AlikeRows } from './key-rows.ts'
 import { isData } from './reference.ts'
-import { mayRefer, MAX_CELL_ROWS } from './stored-values.ts'
+import { MAX_CELL_ROWS } from './stored-values.ts'
 import { findRuns } from './values.ts'
 
 export interface BatchShape {

@@ -6,16 +6,10 @@ import { modifiers, type Modifier, type ModifierName } from '../../schemas/modif
 import { referenceAttempt } from '../../schemas/operand.ts'
 import { has, isNumber, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
 import type { Place, PlanContext } from './context.ts'
-import { documentOf, readDollarMember, referToValue } from './document.ts'
+import { documentOf, mayRefer, readDollarMember, referToValue } from './document.ts'
 import type { Assignment, BulkUpdateGroup, JsonDocument, Single, StoredJson } from './nodes.ts'
 import { planNewValue } from './set.ts'
-import {
-  MAX_CELL_ROWS,
-  mayRefer,
-  storeData,
-  storeObjects,
-  storeWhole
-} from './stored-values.ts'
+import { MAX_CELL_ROWS, storeData, storeObjects, storeWhole } from './stored-values.ts'
 import { checkRows, maxGroups, maxRepetition, readRowList } from './values.ts'
 
 /** An element of `key`. */

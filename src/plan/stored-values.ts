@@ -2,11 +2,12 @@
  * Plans values that an operation stores: the rows of an insert, or the new values of an update.
  * References and issues are found at once; a statement writes the values one by one or together.
  */
-import { isNested, writeJson, type Json, type JsonObject } from '../json/parse.ts'
+import { isNested, type Json, type JsonObject } from '../json/parse.ts'
 import type { PlanContext } from './context.ts'
 import {
   documentOf,
   hasReference,
+  mayRefer,
   placeholderOf,
   planDocument,
   readNumber,
@@ -50,11 +51,6 @@ export function storeWhole (reference: Reference): StoredJson {
 export function storeData (objects: readonly JsonObject[]): StoredJson {
   const inBulk = objects.length > MAX_CELL_ROWS
   return { kind: 'document', value: objects, references: [], inBulk }
-}
-
-/** Whether a text of rows begins with `$`, and may be a reference or a modifier. */
-export function mayRefer (rows: readonly Json[]): boolean {
-  return writeJson(rows).includes('"$')
 }
 
 /** Plans rows of `values`, at these `positions`. */
