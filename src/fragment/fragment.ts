@@ -121,8 +121,9 @@ export function fill (text: string, holes: Readonly<Record<string, Fragment>>): 
 /** For each text of `fill`: its pieces, and between them the names of its placeholders. */
 const splitTexts = new Map<string, readonly string[]>()
 
-export const COMMA = sql`, `
+/** Between conditions that all have to hold. */
 export const AND = sql` and `
+const COMMA = sql`, `
 
 /** The fragments, with `separator` between them. */
 export function join (fragments: readonly Fragment[], separator = COMMA): Fragment {

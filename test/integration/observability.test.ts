@@ -86,7 +86,8 @@ t.test('a service is scraped after batches of every outcome', async t => {
   })
   families = readExposition(text)
 
-  const queries = Array.from(page.matchAll(/^ *```sql\n([^]*?)^ *```$/gm), ([, query = '']) => query)
+  const blocks = page.matchAll(/^ *```sql\n([^]*?)^ *```$/gm)
+  const queries = Array.from(blocks, ([, query = '']) => query)
   t.equal(queries.length, 3, 'queries of the page')
   for (const query of queries) await service.database.sql.unsafe(query)
 })

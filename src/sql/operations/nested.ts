@@ -11,15 +11,7 @@
  *
  * The total counts the rows of all levels so far, so a small request cannot read without limit.
  */
-import {
-  COMMA,
-  empty,
-  identifier,
-  integer,
-  join,
-  sql,
-  type Fragment
-} from '../../fragment/fragment.ts'
+import { empty, identifier, integer, join, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { NestedSelect } from '../../plan/nested.ts'
 import type { NestedRead, NestedReads, TableName } from '../../plan/nodes.ts'
 import { isAllColumns } from '../../plan/output.ts'
@@ -65,7 +57,7 @@ function buildLevel (
     more: join(more, empty),
     also
   })
-  const all = joinMembers(reads, values, {
+  const members = joinMembers(reads, values, {
     outer: column => sql`${base}.${identifier(keys.get(column) as string)}`,
     build: (read, inner, matches) => buildMember(read, inner, { also: matches, depth, maxRows })
   })
@@ -73,10 +65,10 @@ function buildLevel (
     ? sql`(${base}.row).*`
     : join(read.output.map(({ name }) => sql`${base}.${identifier(name)}`))
   return sql`select p.*::record as row,
-      sum(1${all('count')}) over (rows unbounded preceding) as total
-    from (${rows}) as ${base}${all('source')}
-    cross join lateral (select ${own}${all('value')}) as p
-    left join lateral (select ${all('guard', COMMA)}) as g on false`
+      sum(1${members.count}) over (rows unbounded preceding) as total
+    from (${rows}) as ${base}${members.source}
+    cross join lateral (select ${own}${members.value}) as p
+    left join lateral (select ${join(members.guards)}) as g on false`
 }
 
 interface MemberParts {
@@ -86,7 +78,7 @@ interface MemberParts {
   readonly build: (read: NestedRead, inner: TypedValues, matches: readonly Fragment[]) => Fragment
 }
 
-/** Returns a function that joins one part of all members. */
+/** Returns each part of all members together, and their guards. */
 function joinMembers (
   reads: readonly NestedRead[],
   values: TypedValues,
@@ -107,8 +99,15 @@ function joinMembers (
       guard: sql`p.${identifier(read.name)} as ${identifier(String(i))}`
     }
   })
-  return (part: keyof typeof members[number], separator = empty): Fragment =>
-    join(members.map(member => member[part]), separator)
+  const all = (part: keyof typeof members[number]): Fragment =>
+    join(members.map(member => member[part]), empty)
+  return {
+    source: all('source'),
+    value: all('value'),
+    count: all('count'),
+    several: all('several'),
+    guards: members.map(({ guard }) => guard)
+  }
 }
 
 /** The columns that nested reads compare, each with a name that no output column has. */
@@ -156,7 +155,7 @@ function buildPlainLevel (
   { read, table, nested: { reads, maxRows }, also }: Omit<Level, 'depth'>,
   values: TypedValues
 ): Fragment {
-  const all = joinMembers(reads, values, {
+  const members = joinMembers(reads, values, {
     outer: column => sql`${values.row}.${identifier(column)}`,
     build ({ one, nested = { reads: [], maxRows }, ...parts }, inner, also) {
       const { table } = parts
@@ -179,7 +178,7 @@ function buildPlainLevel (
     ? output.filter(column => !isAllColumns(column))
     : []
   const guards = [
-    ...reads.length === 0 ? [] : [all('guard', COMMA)],
+    ...members.guards,
     ...added.map(({ name }, i) => sql`p.${identifier(name)} as ${identifier(`c${i}`)}`)
   ]
   const guard = guards.length === 0
@@ -194,11 +193,9 @@ function buildPlainLevel (
   return buildRows({ ...read, output: undefined, order }, values, {
     source: tableName(table),
     row: sql`pg_catalog.to_json(p.*) as row`,
-    more: sql`, 1${all('count')} as n, false${
-      all('several')
-    } as several`,
-    joins: sql`${all('source')} cross join lateral (
-      select ${join(own ?? [whole])}${all('value')}) as p${guard}`,
+    more: sql`, 1${members.count} as n, false${members.several} as several`,
+    joins: sql`${members.source} cross join lateral (
+      select ${join(own ?? [whole])}${members.value}) as p${guard}`,
     also
   })
 }
