@@ -11,6 +11,7 @@
 import type { Sql } from 'postgres'
 import type { Trial } from './arbitrary-batch.ts'
 import type { Operation } from './finish-batch.ts'
+import { tableName } from './model-filter.ts'
 import { convertInserted, runOperation, type Conflict } from './model-operation.ts'
 import { hasUnfit } from './model-write.ts'
 import { chooseRow, firstsOf, referencesOf } from './model-reference.ts'
@@ -130,22 +131,41 @@ function mayOmitCasts (
 }
 
 /**
- * Any failing row of an insert or an update by key may be reported. Failures of single rows and
- * failures of several rows together may be checked in either order.
+ * Any failing row of an insert or an update may be reported. Failures of single rows and failures
+ * of several rows together may be checked in either order.
  */
 async function failuresOfRows (
   operation: Operation,
   index: number,
   context: Context
 ): Promise<readonly Failure[]> {
-  const rows = (operation['values'] ?? []) as readonly unknown[]
+  const byKey = operation.op !== 'update' || operation['key'] !== undefined
+  const rows = byKey ? operation['values'] as unknown[] ?? [] : await keysOf(operation, context)
   if (rows.length < 2) return []
-  const failuresWith = async (values: readonly unknown[]): Promise<readonly Failure[]> =>
-    failuresOf(() => runOperation({ ...operation, values }, context), index, context)
+  const { where = {} } = operation as { readonly where?: { readonly and?: readonly unknown[] } }
+  const failuresWith = async (some: readonly unknown[]): Promise<readonly Failure[]> => {
+    const part = byKey
+      ? { values: some }
+      : { where: { ...where, and: [...where.and ?? [], { or: some }] } }
+    return failuresOf(() => runOperation({ ...operation, ...part }, context), index, context)
+  }
   const single: Array<readonly Failure[]> = []
   for (const row of rows) single.push(await failuresWith([row]))
   const valid = rows.filter((_, i) => single[i]?.length === 0)
   return [...single.flat(), ...valid.length === 0 ? [] : await failuresWith(valid)]
+}
+
+/** A condition for each row of the table. */
+async function keysOf (
+  operation: Operation,
+  { session, table: { key } }: Context
+): Promise<readonly unknown[]> {
+  await session.query('rollback to before')
+  const members = key.map(column => `'${column}', json_build_object('eq', ${column})`).join(', ')
+  const rows = await session.query(
+    `select json_build_object(${members})::text from ${tableName(operation.table)}`
+  )
+  return rows.map(row => JSON.parse(row) as unknown)
 }
 
 /**
