@@ -113,7 +113,7 @@ async function collectFailures (
     ...outcome.refusals.some(({ code }) => code.startsWith('22'))
       ? await failuresOfJoin(operations[index] as Operation, index, context)
       : [],
-    ...outcome.refusals[0]?.code === 'rows_ambiguous'
+    ...outcome.refusals.some(({ code }) => code.startsWith('22') || code === 'rows_ambiguous')
       ? await failuresOfSet(operations[index] as Operation, index, context)
       : []
   ]
@@ -199,12 +199,13 @@ async function failuresOfJoin (
   return failuresOf(() => runOperation(joined, context), index, context)
 }
 
-/** New values may be read before the rows of `from` are counted. */
+/** New values may be read before the rows of `from` are counted, and before all of a condition. */
 async function failuresOfSet (
   operation: Operation,
   index: number,
   context: Context
 ): Promise<readonly Failure[]> {
+  if (operation['set'] === undefined) return []
   const alone = { ...operation, from: undefined, where: undefined }
   const failures = await failuresOf(() => runOperation(alone, context), index, context)
   return failures.filter(({ code }) => code.startsWith('22'))
