@@ -9,6 +9,8 @@
  * test/integration/batch.test.ts` or `npm test -- --grep=insert`. `npx tap replay --reporter=base`
  * shows the last run in another format.
  *
+ * Files share processes, see test/support/runner/group.ts. A file that is named has its own.
+ *
  * With TEST_FULL=on, tests of many inputs run fully, and coverage is measured: the rest requires
  * that it is complete, together with the runs of the other two suites before.
  */
@@ -18,7 +20,7 @@ import { join, resolve } from 'node:path'
 import { provideCluster } from './support/database/cluster.ts'
 import { coverageGaps, keepCoverage } from './support/runner/coverage.ts'
 import type { Totals } from './support/runner/reporter.ts'
-import { runTap } from './support/runner/tap.ts'
+import { runTap, writeGroups } from './support/runner/tap.ts'
 
 const SUITES = {
   unit: ['test/unit'],
@@ -31,6 +33,9 @@ const SUITES = {
   rest: ['test/e2e', 'test/experiments'],
   versions: ['test/integration', 'test/experiments']
 }
+
+/** Files that take long, measure their own process, or run while no other file runs. */
+const ALONE = /^test\/(?:e2e|experiments)\/|\/(?:deadlines|cost)\.test\.ts$/
 
 const root = resolve(import.meta.dirname, '..')
 const { suite, args } = readArguments(process.argv.slice(2))
@@ -69,7 +74,7 @@ async function runFiles (env: NodeJS.ProcessEnv): Promise<Totals> {
     `--jobs=${availableParallelism()}`,
     ...withCoverage ? ['--allow-incomplete-coverage'] : ['--disable-coverage'],
     ...args,
-    ...named ? [] : filesOf(suite)
+    ...named ? [] : processesOf(suite)
   ], { env: { ...env, ...environment() }, signal: stopping.signal })
   if (totals === undefined || stopping.signal.aborted) return { passed: 0, failed: 1 }
   if (withCoverage && suite !== 'rest') keepCoverage(root)
@@ -82,9 +87,12 @@ async function runFiles (env: NodeJS.ProcessEnv): Promise<Totals> {
   return { passed: totals.passed, failed: failed === 0 && code !== 0 ? 1 : failed }
 }
 
-function filesOf (suite: keyof typeof SUITES): readonly string[] {
-  return SUITES[suite].flatMap(path =>
+/** The files that tap runs, each in a process of its own. */
+function processesOf (suite: keyof typeof SUITES): readonly string[] {
+  const files = SUITES[suite].flatMap(path =>
     path.endsWith('.ts') ? path : globSync(`${path}/**/*.test.ts`, { cwd: root }))
+  const alone = filtered ? files : files.filter(path => ALONE.test(path))
+  return [...alone, ...writeGroups(root, files.filter(path => !alone.includes(path)))]
 }
 
 function environment (): NodeJS.ProcessEnv {

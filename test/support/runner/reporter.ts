@@ -6,8 +6,10 @@
  * tap calls it as a React component; it renders nothing. The raw TAP would show a file only when
  * all files before it have finished.
  */
-import type { Base, Spawn, TAP } from 'tap'
+import { readFileSync } from 'node:fs'
+import type { Spawn, TAP } from 'tap'
 import { addKeptCoverage } from './coverage.ts'
+import { GROUPS } from './tap.ts'
 
 /** Assertions ("test points"), as tap counts them. */
 export interface Totals {
@@ -15,12 +17,14 @@ export interface Totals {
   readonly failed: number
 }
 
+/** What a test file has printed so far. */
 interface Output {
-  /** The output that explains failures, without passed assertions, plans and timings. */
-  failures(): string
-  /** One line for each skipped or pending test: file, test names, reason. */
-  readonly omissions: readonly string[]
-  stderr(): string
+  readonly name: string
+  readonly start: number
+  readonly counts: { pass: number, fail: number, skip: number }
+  /** Explain failures: without passed assertions, plans and timings. */
+  readonly lines: string[]
+  readonly stderr: Buffer[]
 }
 
 const NOISE = /^\s*(ok \d|\d+\.\.\d|TAP version|# time=|# \{|$)/
@@ -36,28 +40,29 @@ export default function Reporter ({ test }: { readonly test: TAP }): null {
 function attach (suite: TAP): void {
   // tap has just deleted the data of the run before.
   if (process.env['TEST_ADD_COVERAGE'] === 'on') addKeptCoverage(process.cwd())
-  const outputs = new Map<Base, Output>()
   const omissions: string[] = []
   const failures: string[] = []
   let added = 0
   let finished = 0
+  const report = (output: Output, passed: boolean, end: readonly string[]): void => {
+    finished++
+    const stderr = Buffer.concat(output.stderr).toString().trimEnd()
+    const line = describe(output, passed)
+    console.log(`[${finished}/${added}] ${line}`)
+    if (stderr !== '') console.log(stderr)
+    if (passed) return
+    const failure = [...output.lines, ...end].join('\n')
+    // At the end of a long run only the last lines may be kept.
+    failures.push([line, failure, stderr].join('\n').trimEnd())
+    console.log(failure)
+  }
   suite.on('subtestAdd', file => {
-    added++
+    added += filesOf(file.name)
+    // Each file of a group has its own limit.
+    if (file.name.startsWith(GROUPS)) file.options.timeout = 0
     if (process.env['TAP_DISABLE_COVERAGE'] === '1') removeHooks(file as Spawn)
   })
-  suite.on('subtestStart', file => outputs.set(file, watch(file as Spawn)))
-  suite.on('subtestEnd', file => {
-    const output = outputs.get(file) ?? watch(file as Spawn)
-    finished++
-    omissions.push(...output.omissions)
-    console.log(`[${finished}/${added}] ${describe(file)}`)
-    if (output.stderr() !== '') console.log(output.stderr())
-    if (file.passing()) return
-    const failure = describeFailure(file, output.failures())
-    // At the end of a long run only the last lines may be kept.
-    failures.push([describe(file), failure, output.stderr()].join('\n').trimEnd())
-    console.log(failure)
-  })
+  suite.on('subtestStart', file => watch(file as Spawn, omissions, report))
   suite.on('complete', () => {
     for (const omission of omissions) console.log(`# skipped or to do: ${omission}`)
     const { pass, fail, skip, todo } = suite.counts
@@ -65,6 +70,10 @@ function attach (suite: TAP): void {
     if (finished > 1) for (const failure of failures) console.log(failure)
     process.send?.({ passed: pass, failed: fail } satisfies Totals)
   })
+}
+
+function filesOf (name: string): number {
+  return name.startsWith(GROUPS) ? readFileSync(name, 'utf8').split('.test.ts').length - 1 : 1
 }
 
 /**
@@ -78,10 +87,19 @@ function removeHooks (file: Spawn): void {
   file.command = 'env'
 }
 
-function watch (file: Spawn): Output {
-  const { name, parser } = file
-  const [lines, omissions]: [string[], string[]] = [[], []]
-  const stderr: Buffer[] = []
+/** Calls `report` at the end of each file of a process. */
+function watch (
+  process: Spawn,
+  omissions: string[],
+  report: (output: Output, passed: boolean, end: readonly string[]) => void
+): void {
+  const { name, parser } = process
+  const isGroup = name.startsWith(GROUPS)
+  let output = outputOf(name)
+  let hasFailed = false
+  parser.on('result', ({ ok, skip, todo }) => {
+    output.counts[skip || todo ? 'skip' : ok ? 'pass' : 'fail']++
+  })
   for (const event of ['skip', 'todo'] as const) {
     parser.on(event, ({ fullname, skip, todo }) => {
       const reason = skip || todo
@@ -89,39 +107,52 @@ function watch (file: Spawn): Output {
       if (String(reason).startsWith('filter')) return
       // Some names repeat the reason.
       const test = fullname.replace(` (skipped: ${reason})`, '')
-      omissions.push(`${test}: ${reason === true ? 'no reason given' : reason}`)
+      omissions.push(
+        `${isGroup ? test.replace(/^\S+ > /, '') : test}: ${
+          reason === true ? 'no reason given' : reason
+        }`
+      )
     })
   }
   parser.on('complete', ({ plan }) => {
     if (plan.skipAll) omissions.push(`${name}: ${plan.skipReason}`)
   })
   parser.on('line', line => {
-    if (!NOISE.test(line)) lines.push(line.trimEnd())
+    if (!NOISE.test(line)) output.lines.push(line.trimEnd())
   })
-  file.on('process', child => child.stderr?.on('data', (chunk: Buffer) => stderr.push(chunk)))
-  return {
-    failures: () => lines.join('\n'),
-    omissions,
-    stderr: () => Buffer.concat(stderr).toString().trimEnd()
+  process.on('process', child =>
+    child.stderr?.on('data', (chunk: Buffer) => output.stderr.push(chunk)))
+  if (isGroup) {
+    parser.on('child', file => {
+      output = outputOf(file.name)
+      file.on('complete', ({ ok }: { readonly ok: boolean }) => {
+        hasFailed ||= !ok
+        report(output, ok, [])
+      })
+    })
   }
+  process.on('end', () => {
+    if (!isGroup || (!process.passing() && (!hasFailed || process.options.signal))) {
+      report(output, process.passing(), endOf(process))
+    }
+  })
 }
 
-function describe (file: Base): string {
-  const { pass, fail, skip, todo } = file.counts
+function outputOf (name: string): Output {
+  return { name, start: Date.now(), counts: { pass: 0, fail: 0, skip: 0 }, lines: [], stderr: [] }
+}
+
+function describe ({ name, start, counts: { pass, fail, skip } }: Output, passed: boolean): string {
   const counts = [`${pass} passed`]
   if (fail > 0) counts.push(`${fail} failed`)
-  if (skip + todo > 0) counts.push(`${skip + todo} skipped`)
-  return `${file.passing() ? 'ok' : 'FAILED'} ${file.name} ${(file.time / 1000).toFixed(1)} s, ${
+  if (skip > 0) counts.push(`${skip} skipped`)
+  return `${passed ? 'ok' : 'FAILED'} ${name} ${((Date.now() - start) / 1000).toFixed(1)} s, ${
     counts.join(', ')
   }`
 }
 
-function describeFailure (file: Base, failures: string): string {
-  const { exitCode, signal } = file.options
-  const end = signal
-    ? `stopped by ${signal}`
-    : exitCode
-      ? `exit code ${exitCode}`
-      : file.counts.fail === 0 ? 'took longer than the timeout of .taprc' : undefined
-  return [...failures === '' ? [] : [failures], ...end === undefined ? [] : [`# ${end}`]].join('\n')
+function endOf ({ counts, options: { exitCode, signal } }: Spawn): readonly string[] {
+  if (signal) return [`# stopped by ${signal}`]
+  if (exitCode) return [`# exit code ${exitCode}`]
+  return counts.fail === 0 ? ['# took longer than the timeout of .taprc'] : []
 }

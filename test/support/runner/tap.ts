@@ -2,6 +2,7 @@
  * Runs tap with the reporter of this folder.
  */
 import { spawn } from 'node:child_process'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Totals } from './reporter.ts'
 
@@ -10,6 +11,27 @@ export interface TapRun {
   readonly code: number
   /** Undefined when tap stopped before it had a result. */
   readonly totals: Totals | undefined
+}
+
+export const GROUPS = '.tap/groups'
+const FILES_OF_GROUP = 12
+
+/** Writes a file for each group of test files that share a process. Returns the paths. */
+export function writeGroups (root: string, files: readonly string[]): readonly string[] {
+  const folder = join(root, GROUPS)
+  rmSync(folder, { recursive: true, force: true })
+  mkdirSync(folder, { recursive: true })
+  return Array.from({ length: Math.ceil(files.length / FILES_OF_GROUP) }, (_, index) => {
+    const group = files.slice(index * FILES_OF_GROUP, (index + 1) * FILES_OF_GROUP)
+    const path = join(GROUPS, `${index + 1}.ts`)
+    writeFileSync(
+      join(root, path),
+      `import { runFiles } from '../../test/support/runner/group.ts'
+await runFiles(${JSON.stringify(group, null, 2)})
+`
+    )
+    return path
+  })
 }
 
 /** Runs tap with the arguments given; `signal` stops it. */
