@@ -14,7 +14,7 @@ export interface TapRun {
 }
 
 export const GROUPS = '.tap/groups'
-const FILES_OF_GROUP = 12
+const FILES_OF_GROUP = 8
 
 /** Writes a file for each group of test files that share a process. Returns the paths. */
 export function writeGroups (root: string, files: readonly string[]): readonly string[] {
