@@ -15,7 +15,7 @@ import type { BatchResult } from '../../src/transaction/run-batch.ts'
 export interface Answer {
   readonly plan: Plan
   readonly result: BatchResult
-  /** When the request came and when its body was read: times of performance.now(). */
+  /** When its headers and its body had arrived: times of performance.now(). */
   readonly times: { readonly received: number, readonly read: number }
 }
 

@@ -54,6 +54,9 @@ t.test('a batch that is committed answers the id of its transaction', async t =>
   t.match(idsOf(await service.post([op.delete('d', 'rows', { where: { id: { eq: 0 } } })])), [
     /^\d+$/, /^\d+$/
   ], 'no row was deleted')
+  const headers = { 'idempotency-key': '"s"' }
+  const kept = await service.post([op.select('s', 'rows')], { headers })
+  t.match(idsOf(kept), [/^\d+$/, /^\d+$/], 'its result was stored')
 })
 
 t.test('no other batch does', async t => {
