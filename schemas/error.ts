@@ -9,11 +9,11 @@ export const ErrorType = oneOf([
 ], {
   title: 'ErrorType',
   description:
-    '`request_error`: the request is invalid; no operation was read; ' +
-    '`validation_error`: operations are invalid; no transaction was started; ' +
-    '`session_error`: the role of the token is not allowed; ' +
-    '`execution_error`: an operation or COMMIT failed in PostgreSQL; ' +
-    '`service_error`: the service or its database is unavailable'
+    '`request_error`: the request is refused as a whole; no operation was run; ' +
+    '`validation_error`: operations or parameters are invalid; no transaction was started; ' +
+    '`session_error`: the role of the token is not allowed, or code of the database changed the ' +
+    'session; `execution_error`: an operation or COMMIT failed; ' +
+    '`service_error`: the service or its database is unavailable, busy or too slow, or failed'
 })
 export type ErrorType = Static<typeof ErrorType>
 
