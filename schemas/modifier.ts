@@ -14,9 +14,9 @@ import {
 } from './operand.ts'
 
 /**
- * A modifier. `sql` has placeholders for the current value of the column, the operand, the `empty`
- * value in the type of the column, and an expression that raises `value`
- * (`<refused>`). `conflict` modifiers are allowed only in `on_conflict`.
+ * A modifier. Placeholders of `sql`: `<column>` is the current value of the column, `<operand>` the
+ * operand, `<empty>` the value of `empty` in the type of the column, and `<refused>` an expression
+ * that raises `value`. `conflict` modifiers are allowed only in `on_conflict`.
  */
 export interface Modifier {
   readonly operand: TSchema

@@ -8,7 +8,7 @@ const leave = (signal: NodeJS.Signals): void => {
   process.stderr.write(`oneflight: ${signal} before the start\n`)
   process.exit(0)
 }
-/** It asks to read BATCHES_DIR, which is still to be read. */
+/** SIGHUP asks to read BATCHES_DIR again. The start reads it anyway. */
 const hangUp = (): void => {}
 process.on('SIGTERM', leave).on('SIGINT', leave).on('SIGHUP', hangUp)
 

@@ -70,7 +70,7 @@ export const promises: readonly Promised[] = [
       'settings. Settings that a trigger or function changes for its session are undone before ' +
       'the next batch; code that was added in the last minute, or that is declared STABLE and ' +
       "changes the session all the same, is noticed by the server's own reports where it changes " +
-      'formats, encoding or `search_path` (18).',
+      'formats, encoding or, from PostgreSQL 18 on, `search_path`.',
     tests: [
       ['integration/session', 'careless triggers on one connection'],
       ['integration/runnable-code', 'what the catalogue says about code'],

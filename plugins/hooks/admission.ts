@@ -118,8 +118,8 @@ function createLimit (concurrency: number): onRequestHookHandler {
       done(failure('principal_busy'))
       return
     }
-    // It is taken until the response is closed and the handler has ended: the transaction may run
-    // on after its client has disconnected.
+    // The place is taken until the response is closed and the handler has ended: the transaction
+    // may run on after its client has disconnected.
     let users = 0
     const keep = (): () => void => {
       if (users++ === 0) add(principal, 1)

@@ -2,8 +2,8 @@
  * `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header). `readIdempotencyKey` is a hook
  * that checks the header before the body is read. `keepBody` is a content type parser that keeps
  * the bytes of the body and completes the key: the same key with another body or other preferences
- * is another request. `setKey` does that for a route whose body has the key, or more than what
- * belongs to it.
+ * is another request. `setKey` completes it for routes that read the body themselves: the key may
+ * be in the body (MCP), or the body is read in pieces (uploads).
  */
 import { createHash } from 'node:crypto'
 import type {

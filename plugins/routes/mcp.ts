@@ -60,9 +60,9 @@ export async function mcp (
     using work = exchange.work
     const { envelope, given } = readMessage(exchange.bytes)
     await work.next()
-    /** What the text of the result stands for; undefined: itself. */
+    /** The rows that replace ROWS in the text of the result; undefined: it has no ROWS. */
     let rows: readonly Buffer[] | undefined
-    /** An error that is no failure. */
+    /** An unexpected error, which the SDK must not catch. */
     let fault: unknown
     const response = await answerMessage(envelope, headersOf(request), {
       version,

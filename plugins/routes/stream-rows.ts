@@ -68,7 +68,7 @@ export class RowStream extends Readable implements RowSink {
   write (json: Buffer): boolean {
     if (++this.count > this.maxRows) return true
     if (this.count === 1) this.#begin()
-    // Between the values of a json column, and between nested rows. In strings it is escaped.
+    // Line ends occur in json columns and between nested rows. In strings they are escaped.
     for (const end of [LINE_FEED, CARRIAGE_RETURN]) {
       for (let i = json.indexOf(end); i !== -1; i = json.indexOf(end, i + 1)) json[i] = SPACE
     }

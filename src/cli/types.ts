@@ -1,7 +1,7 @@
 /**
  * `oneflight types`: writes the TypeScript of a database and of a folder of named batches, for
- * oneflight-client. Tables have the form of Kysely: a member for each with the types of its
- * columns, which are those of the service's JSON.
+ * oneflight-client. A database is an interface as for Kysely: each table is a member, whose type
+ * has the columns with the types that they have in the JSON of the service.
  */
 import type { Type } from '../catalogue/type.ts'
 import { readDatabaseSettings, readLimits } from '../config/config.ts'

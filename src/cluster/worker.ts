@@ -41,7 +41,7 @@ export async function receiveBatches (config: AppOptions['config']): Promise<Bat
   self().on('message', (message: ToWorker) => {
     if (message.type !== 'batches') return
     if (opened !== undefined) return opened.replace(message.files)
-    // A fault of the files is one of the start.
+    // If the files are invalid, the start fails.
     const open = async (): Promise<BatchSet> => {
       opened = openBatchSet(config, message.files)
       return opened

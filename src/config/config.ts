@@ -29,7 +29,7 @@ export interface Settings {
   readonly tracing: boolean
 }
 
-/** What a program brings with it, so that the environment need not. */
+/** What the program that calls readConfig provides itself. */
 export interface ConfigOptions {
   /** `'host'`: the program has registered @fastify/jwt, so no key is required. */
   readonly keys?: 'host' | undefined

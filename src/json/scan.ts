@@ -47,15 +47,15 @@ export function scanJson (bytes: Buffer): ScanFacts {
       case QUOTE:
         i = endOfString(bytes, i)
         break
-      case 0x3a:
+      case 0x3a: // :
         members++
-        break // :
-      case 0x5b:
-      case 0x7b: // [ {
+        break
+      case 0x5b: // [
+      case 0x7b: // {
         if (++depth > deepest) deepest = depth
         break
-      case 0x5d:
-      case 0x7d: // ] }
+      case 0x5d: // ]
+      case 0x7d: // }
         depth--
         break
       default: {

@@ -109,8 +109,8 @@ function findProblem (batch: UploadedBatch): string | undefined {
   return `The rows of "${rows}" cannot be checked one by one, because of "${keyword}" in "params".`
 }
 
-// In a query every value is a text: it is converted to the type that the schema of its parameter
-// names.
+// In the query string of a URL every value is text. It is converted to the type that the schema of
+// its parameter names.
 
 /** The value of a text, or why the text is not valid. */
 type Converted = { readonly value: Json } | { readonly problem: string }

@@ -38,7 +38,7 @@ export interface AnswerHandler {
   readonly maxBytes: number
   /** Whether the rows are passed on one by one, and not kept. */
   readonly passedOn: boolean
-  /** The server sends more than that. */
+  /** The server sends more than `maxBytes`. */
   exceeded(): void
   /** The server has prepared the statement of a request. */
   parsed(request: number): void

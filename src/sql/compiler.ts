@@ -87,7 +87,7 @@ export class Compiler {
   /** What is known about the parameters of functions. */
   readonly functionTypes = new FunctionTypes()
   readonly #settings: CompileSettings
-  /** What is compiled of plans and connections, as long as these are kept, by what else matters. */
+  /** Compiled statements by plan or connection, and by variant: what else they depend on. */
   readonly #kept = new WeakMap<object, Map<string, Kept>>()
   readonly #find: Pick<CompileOptions, 'findColumns' | 'findFunction'> = {
     findColumns: table => this.columnTypes.lookup(table),

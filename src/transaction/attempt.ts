@@ -93,9 +93,9 @@ function callbackOf (state: ConnectionState): () => Promise<void> | undefined {
 type Progress = 'not sent' | 'sent' | 'answered' | 'ended' | 'committed'
 
 /**
- * What the server said to BEGIN:
- * - `failed`: no, for a reason that the batch or the connection has
- * - `refused`: no, and nothing runs on the connection
+ * The answer to BEGIN:
+ * - `failed`: an error of the batch or of the connection
+ * - `refused`: an error after which the connection cannot be used
  * - `standby`: the same, because the server is a standby
  */
 type Begin = 'accepted' | 'failed' | 'refused' | 'standby'

@@ -120,7 +120,7 @@ async function runAttempts (
   const run = { pool, batch, softDeadline, ...options }
   let unprepared = false
   let last = await runAttempt(run, { unprepared })
-  // The outcome of an attempt that a pooler may still send to the server.
+  // The outcome of an attempt whose statements a pooler may still send to the server.
   let open: BatchOutcome | undefined
   for (;;) {
     const lost = await resolveLoss(last, run)

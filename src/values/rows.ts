@@ -72,7 +72,7 @@ export function findWritten (
   return written.find(rows => areWrittenFor(rows.members, members))?.text
 }
 
-/** Leaves out members if rows that are written for others of the list are written for them, too. */
+/** Leaves out each list of members for which rows are right that are written for another list. */
 export function distinctMembers (all: readonly RowMembers[]): readonly RowMembers[] {
   const kept: RowMembers[] = []
   for (const members of all) {

@@ -1,5 +1,5 @@
 /**
- * What a statement needs besides its values, which the builders of its tables collect together.
+ * What a statement needs besides its values. The builders of all its tables add to it.
  */
 import { AND, integer, join, sql, type Fragment } from '../../fragment/fragment.ts'
 import type { CallNode } from '../../plan/nodes.ts'
