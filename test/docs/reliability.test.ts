@@ -1,31 +1,12 @@
 /**
- * Tests docs/operations/reliability.md: the curl command returns the printed response, once and
- * again, and the table of retries has the codes of the service.
+ * Tests docs/operations/reliability.md: the table of retries has the codes of the service.
  */
 import t from 'tap'
 import { catalogue } from '../../src/errors/catalogue.ts'
 import { conditions } from '../../src/errors/conditions.ts'
-import { openTerminal, settleJson, useShop } from '../support/docs/commands.ts'
-import { readBlocks, readPage } from '../support/docs/pages.ts'
+import { readPage } from '../support/docs/pages.ts'
 
 const page = readPage('docs/operations/reliability.md')
-
-t.test('the curl command returns the printed response, and again with the header', async t => {
-  const service = await useShop(t)
-  const terminal = openTerminal(t, service)
-  const printed = (language: string): readonly string[] =>
-    readBlocks(page).filter(block => block.language === language).map(({ text }) => text)
-  const [[command = ''], heads, [answer = '']] = [printed('sh'), printed('http'), printed('json')]
-  t.equal(heads.length, 2)
-  for (const head of heads) {
-    const [fields = '', body = ''] = (await terminal.run(command)).stdout.split('\r\n\r\n')
-    const shown = fields.split('\r\n').filter(line => /^HTTP|^idempotent/i.test(line)).join('\n')
-    t.equal(shown.toLowerCase(), head.toLowerCase())
-    t.equal(settleJson(body), settleJson(answer))
-  }
-  const [counted] = await service.database.sql`select count(*)::int as transfers from transfers`
-  t.same(counted, { transfers: 1 }, 'the second one transfers no money')
-})
 
 /** Returns the cells of the table whose header begins with `head`, by row. */
 function tableOf (head: string): ReadonlyArray<readonly string[]> {
