@@ -15,7 +15,7 @@ import { createTokenCache, openToken, type OpenedToken, type Payload } from '../
 import type { VerificationKey } from '../src/auth/verification-key.ts'
 import { failure, quote, refuse } from '../src/errors/catalogue.ts'
 
-export interface AuthOptions {
+interface AuthOptions {
   readonly config: Config
   /** undefined: only the keys of a host are accepted, if it has registered @fastify/jwt. */
   readonly keys: TokenKeys | undefined

@@ -12,7 +12,7 @@ import { headerValues } from '../schemas/http.ts'
 import { failure, type Failure, type FailureCode } from '../src/errors/catalogue.ts'
 import { answerFailure } from '../src/errors/envelope.ts'
 
-export interface ClientErrorsOptions {
+interface ClientErrorsOptions {
   /** Returns the id of a request; the same function as Fastify's genReqId. */
   readonly requestId: (request: IncomingMessage) => string
 }

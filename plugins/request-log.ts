@@ -10,7 +10,7 @@ import fp from 'fastify-plugin'
 import type { Failure } from '../src/errors/catalogue.ts'
 
 /** Members of the access log line that other plugins and routes set. */
-export interface AccessLogFields {
+interface AccessLogFields {
   failure?: Failure
   role?: string
   operations?: number

@@ -19,7 +19,7 @@ import { readTraceparent, renderTraceparent, type Trace } from '../schemas/http.
 import type { Failure } from '../src/errors/catalogue.ts'
 import type { Spans } from '../src/transaction/decorators.ts'
 
-export interface TracingOptions {
+interface TracingOptions {
   /** Creates the spans; undefined turns tracing off. */
   readonly tracerProvider: TracerProvider | undefined
   readonly database: DatabaseTarget

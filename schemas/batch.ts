@@ -5,7 +5,7 @@
 import { Type, type Static } from '@sinclair/typebox'
 
 /** An element of the batch, as the request-level check sees it. */
-export const BatchElement = Type.Object({
+const BatchElement = Type.Object({
   id: Type.String({
     description: 'unique in the batch; names the result, also in references'
   })

@@ -61,7 +61,7 @@ export const Preferences = Type.Object({
   })
 })
 export type Preferences = Readonly<Static<typeof Preferences>>
-export type PreferenceName = keyof Preferences
+type PreferenceName = keyof Preferences
 
 /** Every preference with its schema, in the order of the documentation. */
 export const preferenceItems: ReadonlyMap<string, PreferenceItem> = new Map(

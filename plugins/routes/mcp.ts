@@ -22,7 +22,7 @@ import type { NamedAccess } from '../hooks/named-batches.ts'
 import { readOutcome, renderBody, sendBody, type Answer } from './respond.ts'
 import type { BatchRunner, Exchange } from './run-request.ts'
 
-export interface McpOptions {
+interface McpOptions {
   readonly config: Config
   readonly runner: BatchRunner
   readonly access: NamedAccess

@@ -9,7 +9,7 @@ import fp from 'fastify-plugin'
 import type { NamedBatches } from '../../src/named/named-batch.ts'
 import { describeApi, type DescribedConfig } from '../../src/openapi/document.ts'
 
-export interface OpenApiOptions {
+interface OpenApiOptions {
   readonly config: DescribedConfig
   /**
    * Returns the URL of the main server for the document that this request asks for. It may be

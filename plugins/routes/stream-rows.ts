@@ -37,7 +37,7 @@ const CARRIAGE_RETURN = 13
 const SPACE = 32
 const LINE_END = Buffer.of(LINE_FEED)
 
-export class RowStream extends Readable implements RowSink {
+class RowStream extends Readable implements RowSink {
   readonly maxRows: number
   readonly orJson: boolean
   count = 0

@@ -82,13 +82,13 @@ export interface CompositeType extends NamedType {
   readonly attributes: ReadonlyMap<string, Type>
 }
 
-export interface DomainType extends NamedType {
+interface DomainType extends NamedType {
   readonly kind: 'domain'
   /** With the length or precision that the domain has. */
   readonly base: Type
 }
 
-export interface EnumType extends NamedType {
+interface EnumType extends NamedType {
   readonly kind: 'enum'
 }
 
@@ -98,7 +98,7 @@ export interface RangeType extends NamedType {
 }
 
 /** A type of which too little is known to write an array or an object. */
-export interface UnknownType extends NamedType {
+interface UnknownType extends NamedType {
   readonly kind: 'unknown'
 }
 

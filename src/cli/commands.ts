@@ -17,7 +17,7 @@ export interface OptionItem {
   readonly choices?: readonly string[]
 }
 
-export interface CommandItem {
+interface CommandItem {
   readonly summary: string
   /** Operands after the options; '' when there are none. */
   readonly operands: string

@@ -9,7 +9,7 @@ import type { Question, ToPrimary, ToWorker } from './worker.ts'
 type Reply = true | DatabaseProblem
 
 /** Both are null when the process could not be created. */
-export interface WorkerExit {
+interface WorkerExit {
   readonly code: number | null
   readonly signal: string | null
 }

@@ -100,7 +100,7 @@ const shutdowns: ReadonlySet<string> = new Set([
 ])
 
 /** Where an error occurred and how much of it the client may see. */
-export interface ErrorPlace {
+interface ErrorPlace {
   /** Id of the operation; null at COMMIT. */
   readonly op: string | null
   readonly index: number | null

@@ -17,7 +17,7 @@ export function tryParse (text: string): unknown {
 }
 
 /** A key that repeats in its object: quoted as written the second time, and its position. */
-export interface Duplicate {
+interface Duplicate {
   readonly quoted: string
   readonly position: number
 }

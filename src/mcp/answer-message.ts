@@ -11,7 +11,7 @@ import {
 } from '@modelcontextprotocol/server'
 import type { JsonObject } from '../json/parse.ts'
 
-export interface ToolHandlers {
+interface ToolHandlers {
   readonly version: string
   list(): readonly Tool[]
   /** Runs a tool, and never throws. */

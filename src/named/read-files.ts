@@ -60,7 +60,7 @@ function readFiles (files: BatchFiles, limits: BatchLimits): ReadFolder {
 }
 
 /** A batch, or its issues: `order.json:3:5: operation 1 (items): …`. */
-export type ReadFile =
+type ReadFile =
   | { readonly batch: NamedBatch }
   | { readonly issues: readonly string[] }
 

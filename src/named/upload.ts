@@ -14,7 +14,7 @@ import type { NamedBatch } from './named-batch.ts'
 import type { RowCollector } from './rows.ts'
 import { findUploadTarget, readQuery, type UploadTarget } from './upload-parameters.ts'
 
-export interface UploadLimits {
+interface UploadLimits {
   readonly maxUploadRows: number
   /** Maximum bytes of a line. */
   readonly maxLineBytes: number

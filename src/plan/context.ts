@@ -104,7 +104,7 @@ export class BatchContext implements KnownOperations {
  * Maximum number of different `$first` in an operation. Each adds a condition to the statement, and
  * a few function calls for each of its references.
  */
-export const maxFirsts = 100
+const MAX_FIRSTS = 100
 
 /** Replaces a `$first` whose references are all invalid. */
 const INVALID: Reference = { kind: 'reference', source: 0, row: 0, column: '' }
@@ -257,8 +257,8 @@ export class PlanContext {
       const message = `"$first" takes at most ${maxFirstReferences} references.`
       this.addIssue('member_invalid', path, message)
     }
-    if (this.#firsts.size === maxFirsts) {
-      const message = `An operation can have at most ${maxFirsts} different lists of "$first".`
+    if (this.#firsts.size === MAX_FIRSTS) {
+      const message = `An operation can have at most ${MAX_FIRSTS} different lists of "$first".`
       this.addIssue('member_invalid', path, message)
     }
     const anyOf = texts.flatMap((text, i): readonly ReferenceUse[] => {

@@ -80,7 +80,7 @@ export function findValue (
 }
 
 /** A row of `values`, with its values by column. */
-export interface StoredRow {
+interface StoredRow {
   readonly position: number
   readonly values: JsonObject
 }

@@ -275,7 +275,7 @@ export interface Join {
 /** A query whose rows an operation uses (`from`). Its output has the columns that are used. */
 export type Source = TableSource | RowsSource
 
-export interface TableSource extends Query {
+interface TableSource extends Query {
   readonly kind: 'table'
   readonly table: TableName
   readonly output: readonly OutputColumn[]

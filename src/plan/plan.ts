@@ -73,7 +73,7 @@ export interface RowsDocument {
 }
 
 /** How the values of parameters are used. */
-export interface UsedRows {
+interface UsedRows {
   /** The positions of those that are inserted (`values`). */
   readonly inserted: ReadonlySet<number>
   /** Those that are read (`from`). The positions of their documents follow all parameters. */

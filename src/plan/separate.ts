@@ -67,7 +67,7 @@ export interface SentRows {
   readonly key: readonly string[] | { readonly constraint: string } | undefined
 }
 
-export interface SeparateOptions {
+interface SeparateOptions {
   /** How many values a batch with this plan has. */
   readonly values: number
   /** The rows of a parameter are an upload, which is stored by one statement. */

@@ -35,7 +35,7 @@ export const maxRepetition = 5000
 type Run = Pick<RowGroup, 'columns' | 'positions'>
 
 /** Valid rows of `values`. `store` plans those of a group. */
-export interface InsertRows {
+interface InsertRows {
   readonly rows: readonly JsonObject[]
   readonly runs: readonly Run[]
   readonly store: (rows: readonly JsonObject[], positions: Run['positions']) => StoredJson

@@ -62,7 +62,7 @@ const OPEN_POLICIES =
 const SHARED_RESULTS = 'a standby of the coordinator of Citus is not supported: it numbers its ' +
   'transactions as the coordinator does, so on workers each could read rows of the other'
 
-export interface RecognizedEngine {
+interface RecognizedEngine {
   /** The engine whose SQL the connection gets. */
   readonly engine: EngineName
   /** Why the database is not served as this engine: the text of a log message. */
@@ -79,7 +79,7 @@ export function refuseProduct (version: string): string | undefined {
   return `PostgreSQL ${major} is not supported: the service needs ${FIRST_MAJOR} or later`
 }
 
-export interface CitusFacts {
+interface CitusFacts {
   /**
    * The version of the extension; null: the database does not have it, so Citus distributes none of
    * its tables.

@@ -75,7 +75,7 @@ function readSystemStore (): string[] {
   return system.length > 0 ? system : getCACertificates('bundled')
 }
 
-export interface StartTlsOptions {
+interface StartTlsOptions {
   readonly tls: DatabaseTls
   readonly context: SecureContext
   /** Host name or address of the server; its certificate must contain it with `verify-full`. */

@@ -26,7 +26,7 @@ import {
   type FailureOptions
 } from '../transaction/to-failure.ts'
 
-export interface TableDescription {
+interface TableDescription {
   readonly schema: string
   readonly name: string
   readonly comment: string | null

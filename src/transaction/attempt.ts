@@ -62,7 +62,7 @@ const READ_POSITION: Request = { text: POSITION, parameters: [], name: '', parse
 /** A connection that answered within this time is taken to be alive. */
 const MAX_QUIET_MS = 100
 
-export interface AttemptOptions {
+interface AttemptOptions {
   /** If it is aborted before the statements are written, the attempt sends nothing. */
   readonly clientClosed?: AbortSignal | undefined
   /** Takes the rows of the only operation. If the client closes, so does the connection. */

@@ -32,7 +32,7 @@ import { isPath } from '../sql/values/column.ts'
 import type { Suggestions } from './look-up.ts'
 
 /** The operation that failed. */
-export interface ErrorContext {
+interface ErrorContext {
   readonly node: PlanNode
   /** The place of a value that PostgreSQL refuses. */
   readonly place: ValuePlace | undefined

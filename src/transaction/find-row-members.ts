@@ -9,7 +9,7 @@ import type { Database } from './decorators.ts'
 import { readTypes } from './execute.ts'
 
 /** What the statements of an upload take of its rows. */
-export interface FoundMembers {
+interface FoundMembers {
   readonly members: MembersByPosition
   /** Reads the types again. Throws `serialization_failure` if they have changed since. */
   readonly compareTypes: () => Promise<void>

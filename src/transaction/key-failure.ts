@@ -11,7 +11,7 @@ import { CONFIRM_REPLICATED, FAIL_ON_STANDBY } from '../sql/frame/server-state.t
 import { readAnswer, searchUntil, type StoredAnswer } from './lost-commit.ts'
 import type { Committed, Failed } from './outcome.ts'
 
-export interface KeyFailureContext {
+interface KeyFailureContext {
   readonly key: Key
   /** The connection on which the batch failed. */
   readonly connection: Connection

@@ -36,7 +36,7 @@ export type Verdict =
   | { readonly kind: 'rows lost' | 'rolled back' | 'absent' | 'unknown' }
 
 /** A batch that was lost, and the server process that ran it. */
-export interface LostCommit {
+interface LostCommit {
   readonly batch: CompiledBatch
   readonly lost: Lost
   readonly backend: Backend | undefined

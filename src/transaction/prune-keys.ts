@@ -10,7 +10,7 @@ import { closeConnection, destroyConnection, query } from '../postgres/connectio
 import { openConnection } from '../postgres/open-connection.ts'
 import { pruneText } from '../sql/frame/idempotency.ts'
 
-export interface KeyPrunerOptions {
+interface KeyPrunerOptions {
   readonly target: DatabaseTarget
   /** Average time between two runs, in milliseconds. */
   readonly everyMs: number

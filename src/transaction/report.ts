@@ -37,7 +37,7 @@ export interface BatchReport {
   readonly operations: readonly OperationReport[]
 }
 
-export interface ReportOptions {
+interface ReportOptions {
   readonly role: string
   /** The operation to which the failure belongs. */
   readonly failed: number | undefined

@@ -17,11 +17,11 @@ import { createReport, type BatchReport } from './report.ts'
 import { toFailure } from './to-failure.ts'
 
 /** A request, and what takes its rows if they are streamed. */
-export interface RunRequest extends BatchRequest {
+interface RunRequest extends BatchRequest {
   readonly rowSink?: RowSink | undefined
 }
 
-export interface RunBatchOptions extends ExecuteOptions {
+interface RunBatchOptions extends ExecuteOptions {
   readonly database: Database
   readonly settings: BatchSettings
   /** Called if the replica does not reach the position of the batch in time. */

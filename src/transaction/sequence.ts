@@ -34,7 +34,7 @@ interface NextOperation {
 }
 
 /** Why the transaction is rolled back. */
-export type SequenceFailure = Problem & Pick<Failed, 'at'>
+type SequenceFailure = Problem & Pick<Failed, 'at'>
 
 /** What is wrong with an operation. */
 type Problem = Pick<Failed, 'error' | 'raised' | 'refusal'>

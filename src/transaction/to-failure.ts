@@ -48,7 +48,7 @@ export interface FailureOptions {
   readonly verbose: boolean
 }
 
-export interface ToFailureOptions extends FailureOptions, LookUpOptions {
+interface ToFailureOptions extends FailureOptions, LookUpOptions {
   readonly maxRows: number
   /** Maximum rows of an operation that returns none; undefined: `maxRows`. */
   readonly maxChanged?: number | undefined

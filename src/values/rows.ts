@@ -9,7 +9,7 @@ import type { WriteIssue } from './issue.ts'
 import { writeMember } from './write.ts'
 
 /** A member of rows, and the type in which it is written. */
-export interface RowMember {
+interface RowMember {
   readonly name: string
   /** The column that it meets. */
   readonly column: string
@@ -25,7 +25,7 @@ export type RowMembers = readonly RowMember[]
 export type MembersByPosition = ReadonlyMap<number | undefined, readonly RowMembers[]>
 
 /** Called for a member that does not fit its type. */
-export type ReportMember = (member: RowMember, issue: WriteIssue) => void
+type ReportMember = (member: RowMember, issue: WriteIssue) => void
 
 /** Returns the row with its members as text of their types. */
 export function writeRow (

@@ -16,7 +16,7 @@ import { writeMember } from './write.ts'
 type Path = WriteIssue['path']
 
 /** What is done with the parts of a value. */
-export interface MixedParts {
+interface MixedParts {
   /** Whether a part contains a reference. */
   readonly refers: (value: Json) => boolean
   /**

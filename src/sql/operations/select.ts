@@ -26,7 +26,7 @@ const LOCK_WAITS = { nowait: sql` nowait`, skip_locked: sql` skip locked` }
 /** What is read, and how. */
 export type Read = Query & Pick<SelectNode, 'output' | 'after' | 'lock'>
 
-export interface RowSource {
+interface RowSource {
   readonly source: Fragment
   /** The value `row` of a row, if the operation returns whole rows. */
   readonly row: Fragment

@@ -6,7 +6,7 @@
 import { parameterAtError, type DatabaseError } from '../../errors/database-error.ts'
 
 /** The members of an error that name a place in the statement. */
-export type PlacedError = Pick<DatabaseError, 'position' | 'where' | 'query'>
+type PlacedError = Pick<DatabaseError, 'position' | 'where' | 'query'>
 
 /** The text of the statement from the position of the error; '' without a position. */
 export function textAtError ({ position, query = '' }: PlacedError): string {

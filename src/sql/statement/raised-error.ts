@@ -45,7 +45,7 @@ const RAISED = new RegExp(String.raw`${PREFIX}(?:rows_)?([a-z]+)(?::(\d+)(?:\.(\
  * - `refused`: the batch is refused; see refuseStatement
  * - `busy`, `taken`: the idempotency key is in use or was used; see claimStatement
  */
-export type RaisedKind = PlainKind | NumberKind | 'bytes'
+type RaisedKind = PlainKind | NumberKind | 'bytes'
 
 type PlainKind =
   | 'rows'

@@ -38,7 +38,7 @@ interface Variant {
 }
 
 /** All functions of one name. */
-export interface FunctionVariants {
+interface FunctionVariants {
   readonly variants: readonly Variant[]
   /** Changes when one of them is created, replaced or dropped. */
   readonly version: string

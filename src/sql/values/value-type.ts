@@ -14,7 +14,7 @@ import { sql, type Fragment } from '../../fragment/fragment.ts'
 export type ColumnKind = 'json' | 'array' | 'composite'
 
 /** date, time, timestamp, timestamptz, interval and timetz. */
-export const TIME_OIDS: ReadonlySet<number> = new Set([1082, 1083, 1114, 1184, 1186, 1266])
+const TIME_OIDS: ReadonlySet<number> = new Set([1082, 1083, 1114, 1184, 1186, 1266])
 
 /**
  * regproc, regprocedure, regoper, regoperator, regclass, regtype, regconfig, regdictionary,
