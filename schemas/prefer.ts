@@ -7,10 +7,9 @@ import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { oneOf } from './one-of.ts'
 
-/** The schema of a preference. Without the header, a preference has its default. */
+/** The schema of a preference. The first of its values is the default. */
 export interface PreferenceItem {
   readonly anyOf: ReadonlyArray<{ readonly const: string }>
-  readonly default: string
   readonly description: string
 }
 
