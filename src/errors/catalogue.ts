@@ -212,7 +212,8 @@ const executionErrors = failuresOf('execution_error', {
 const serviceErrors = failuresOf('service_error', {
   overloaded: {
     status: 503,
-    meaning: 'All connections are busy, and the queue is full or the wait exceeded its limit.'
+    meaning: 'All connections are busy, and the queue is full or the wait exceeded its limit. Or ' +
+      'requests and responses fill `MAX_BYTES_IN_FLIGHT`, or too many large bodies wait.'
   },
   principal_busy: {
     status: 429,
