@@ -46,12 +46,12 @@ async function metrics (app: FastifyInstance): Promise<void> {
   const errors = metrics.counter(
     ['code'],
     'service_error_count',
-    'Error responses, by code, without malformed HTTP and disconnected clients'
+    'Failed requests, by code, without malformed HTTP and disconnected clients'
   )
   const namedErrors = metrics.counter(
     ['batch', 'code'],
     'service_batch_error_count',
-    'Error responses to requests for named batches, by name and code'
+    'Failed requests for named batches, by name and code'
   )
   app.addHook('onResponse', ({ access: { failure, batch } }, _reply, done) => {
     if (failure !== undefined) {

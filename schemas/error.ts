@@ -1,5 +1,5 @@
 /**
- * The error envelope: the body of every response that is not 2xx.
+ * The error envelope: the body of every error response.
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { oneOf } from './one-of.ts'
@@ -105,8 +105,7 @@ export const ErrorObject = Type.Object({
 export type ErrorObject = Static<typeof ErrorObject>
 
 /**
- * `{ error, data: null }`: the body of every response of the main server that is not 2xx, except
- * `/health`.
+ * `{ error, data: null }`: the body of every error response of the main server, except `/health`.
  */
 export const ErrorEnvelope = Type.Object({ error: ErrorObject, data: Type.Null() }, {
   title: 'ErrorEnvelope'
