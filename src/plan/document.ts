@@ -102,8 +102,8 @@ export function planList (operand: Json, place: ListPlace): List {
   }
 }
 
-/** A document that is a list of references. */
-export function listReferences (references: readonly Reference[]): JsonDocument {
+/** The document that is a list of references. */
+export function listDocument (references: readonly Reference[]): JsonDocument {
   return { kind: 'document', value: references.map((_, i) => placeholderOf(i)), references }
 }
 

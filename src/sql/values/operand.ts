@@ -11,7 +11,7 @@ import {
   sql
 } from '../../fragment/fragment.ts'
 import { textOf, type Json } from '../../json/parse.ts'
-import { listReferences, readNumber, readWhole } from '../../plan/document.ts'
+import { listDocument, readNumber, readWhole } from '../../plan/document.ts'
 import type { ColumnPath, List, Literal, Operand, Single, ValuePath } from '../../plan/nodes.ts'
 import type { Parameter } from '../../plan/parameter.ts'
 import { arrayText } from '../../plan/value-text.ts'
@@ -134,7 +134,7 @@ export function buildArray ({ of: list }: List, context: OperandContext): Fragme
     : buildGivenArray({ literals, given, type }, context)
   if (list.kind === 'literal' || given.length === all.length) return givenPart as Fragment
   const read = readWhole(list) === undefined
-    ? listReferences(all.filter(({ parameter }) => parameter === undefined || !isText))
+    ? listDocument(all.filter(({ parameter }) => parameter === undefined || !isText))
     : list
   const referencePart = values.buildList(read, typed, at)
   const array = givenPart === undefined
