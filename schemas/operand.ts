@@ -107,7 +107,7 @@ const configuration = Type.String({
   description: 'a text search configuration'
 })
 const search = Type.Object({ query: text, config: Type.Optional(configuration) }, {
-  ...exact,
+  additionalProperties: false,
   title: 'SearchQuery'
 })
 

@@ -141,8 +141,7 @@ t.test('invalid operands are rejected', async t => {
     [keys, 'jb', '', [[], 'a', { $value: ['a'] }, '$src.0.txt']],
     [keys, 'jb', '[1]', second(1, ['b'], '$src.*.txt')],
     [searches, 'tsv', '', [
-      null, ['a'], { config: 'english' }, { query: 'a', lang: 'english' }, { $col: 'txt' },
-      '$src.*.txt'
+      null, ['a'], { config: 'english' }, { $col: 'txt' }, '$src.*.txt'
     ]],
     [searches, 'tsv', '.query', [null, [], '$src.*.txt'].map(query => ({ query }))],
     [searches, 'tsv', '.config', [null, []].map(config => ({ query: 'a', config }))]
@@ -153,6 +152,7 @@ t.test('invalid operands are rejected', async t => {
     ...['eq', 'isdistinct'].map((name): IssueRow => [
       { 'jb->>a': { [name]: { $value: null } } }, `operand_invalid where["jb->>a"].${name}.$value`
     ]),
+    ...operands('member_unknown where.tsv.fts.lang', 'fts', [{ query: 'a', lang: 'x' }], 'tsv'),
     ...documents.flatMap((name): IssueRow[] => [
       [{ jb: { [name]: { a: [{ b: '$nope.x' }] } } }, `reference_unknown where.jb.${name}.a[0].b`],
       [{ jb: { [name]: { $value: { $x: '$src.*' } } } },
