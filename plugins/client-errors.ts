@@ -78,14 +78,14 @@ const HOST = /^(?:\[[\w.:~-]+\]|(?:[\w.~!$&'()*+,;=-]|%[\da-f]{2})*)(?::\d*)?$/i
  * requests in the bytes that follow, so the connection is closed.
  */
 function refuseFaultyHeaders (app: FastifyInstance): void {
-  app.addHook('onRequest', ({ raw }, reply, done) => {
-    const fault = findFault(raw)
-    if (fault !== undefined) {
-      app.earlyFailures.set(raw, failure('http_malformed', fault))
-      ;(app.connections.get(raw.socket) as Connection).closing = true
-      reply.header('connection', 'close')
-    }
-    done()
+  // Not a hook: the parser may read the next request first.
+  app.server.on('request', (request: IncomingMessage, response: ServerResponse) => {
+    const fault = findFault(request)
+    if (fault === undefined) return
+    app.earlyFailures.set(request, failure('http_malformed', fault))
+    ;(app.connections.get(request.socket) as Connection).closing = true
+    // The response to a path that cannot be decoded is sent already.
+    if (!response.headersSent) response.setHeader('connection', 'close')
   })
 }
 

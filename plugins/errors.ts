@@ -56,6 +56,8 @@ export function sendFrameworkError (
     'request completed'
   )
   // No hook has checked how much of a body is still to come.
+  const connection = request.server.connections.get(request.raw.socket) as { closing: boolean }
+  connection.closing = true
   sendAnswer(reply.header('connection', 'close'), answerFailure(refused, request.id))
 }
 
