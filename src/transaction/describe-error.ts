@@ -225,6 +225,27 @@ export function findOperator (error: DatabaseError, node: PlanNode): FoundOperat
   return assignment && { name: assignment.modifier, column, isCertain: true }
 }
 
+/** Operators that read their operand only when a row is compared, by how they refuse it. */
+const lateOperators: ReadonlyMap<string, readonly OperatorName[]> = new Map([
+  [SqlState.invalid_regular_expression, ['match', 'imatch']],
+  [SqlState.invalid_escape_sequence, ['like', 'ilike']],
+  [SqlState.syntax_error, ['fts']]
+])
+
+/** The only condition that can refuse its operand in this way, outside of any function. */
+export function findLateOperand (
+  { code, position, where }: DatabaseError,
+  node: PlanNode
+): ValuePlace & { readonly at: ValuePath } | undefined {
+  if (position !== undefined || where !== undefined) return undefined
+  const names = lateOperators.get(code) ?? []
+  const [condition, ...others] = conditionsOf(node)
+    .filter(part => part.kind === 'condition')
+    .filter(part => names.includes(part.operator))
+  if (condition?.at === undefined || others.length > 0) return undefined
+  return { column: condition.column.column, at: condition.at }
+}
+
 /** The path of the filter that contains a condition. */
 function filterOf ({ at = [] }: Condition): string {
   const length = Math.max(at.lastIndexOf('where'), at.lastIndexOf('having'))

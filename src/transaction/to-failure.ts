@@ -30,6 +30,7 @@ import {
   describeError,
   describeGrant,
   describeHint,
+  findLateOperand,
   findOperator,
   findStored,
   isMissingFunction
@@ -125,7 +126,9 @@ function findPlace (
     const path = operator?.isCertain === true ? pathOf(node, operator) : undefined
     return { row, place: undefined, path }
   }
-  if (!isValueError(error.code)) return { row, place: undefined, path: ofRow }
+  if (!isValueError(error.code)) {
+    return { row, place: undefined, path: ofRow ?? ofParameter?.at?.slice() }
+  }
   const { column, isArray = false }: Partial<SlotPlace> = ofParameter ?? {}
   if (ofParameter !== undefined && !isArray) {
     return { row, place: ofParameter, path: pathOf(node, ofParameter) }
@@ -135,6 +138,8 @@ function findPlace (
     return { row, place: { column: compared }, path: ofRow }
   }
   const place = findStored(error, node, { row: row?.position, column, ...known }) ?? ofParameter
+  const late = place === undefined ? findLateOperand(error, node) : undefined
+  if (late !== undefined) return { row, place: late, path: [...late.at] }
   return { row, place, path: (place && pathOfStored(node, place)) ?? ofRow }
 }
 

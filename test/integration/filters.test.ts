@@ -61,6 +61,8 @@ t.test('an operand that its column refuses has a path', async t => {
     [{ where: { n: { eq: { any: ['x'] } } } }, 'where', 'n', 'eq', 'any'],
     [{ where: { n: { between: [1, 'x'] } } }, 'where', 'n', 'between', 1],
     [{ where: { ints: { cs: [[{}]] } } }, 'where', 'ints', 'cs', 0, 0],
+    [{ where: { txt: { not: { imatch: '(' } } } }, 'where', 'txt', 'not', 'imatch'],
+    [{ where: { txt: { ilike: 'a%\\' } } }, 'where', 'txt', 'ilike'],
     [{ where: { or: [{ n: { eq: 1 } }, { not: { n: { eq: 'x' } } }] } }, 'where', 'or', 1, 'not',
       'n', 'eq'],
     [{ where: { exists: { table: 'things', on: { n: 'n' }, where: { big: { eq: 'x' } } } } },

@@ -63,19 +63,24 @@ t.test('queries match the same rows as SQL', async t => {
 })
 
 t.test('errors of PostgreSQL are reported', async t => {
-  const rows: ReadonlyArray<readonly [where: object, code: string | RegExp]> = [
-    [{ tsv: { fts: 'a &' } }, 'syntax_error'],
-    [{ txt: { fts: 'a b' } }, 'syntax_error'],
-    [{ txt: { fts: { query: 'a', config: 'klingon' } } }, 'undefined_object'],
-    [{ tsv: { plfts: { query: 'a', config: "english'; --" } } }, /./],
-    [{ txt: { wfts: { query: 'a', config: '' } } }, /./],
+  const rows: ReadonlyArray<
+    readonly [where: object, code: string | RegExp, ...path: readonly string[]]
+  > = [
+    [{ tsv: { fts: 'a &' } }, 'syntax_error', 'tsv', 'fts'],
+    [{ txt: { fts: 'a b' } }, 'syntax_error', 'txt', 'fts'],
+    [{ txt: { fts: 'a b' }, tsv: { fts: 'a' } }, 'syntax_error'],
+    [{ txt: { fts: { query: 'a', config: 'xx' } } }, 'undefined_object', 'txt', 'fts', 'config'],
+    [{ tsv: { plfts: { query: 'a', config: "english'; --" } } }, /./, 'tsv', 'plfts', 'config'],
+    [{ txt: { wfts: { query: 'a', config: '' } } }, /./, 'txt', 'wfts', 'config'],
     [{ class: { fts: 'things' } }, 'cannot_coerce'],
     [{ role: { fts: 'postgres' } }, 'cannot_coerce']
   ]
-  for (const [where, code] of rows) {
+  for (const [where, code, ...path] of rows) {
     const answer = await service.post([op.select('o', 'things', { where })])
     const expected = failed(400, code, { type: 'execution_error', op: 'o' })
     t.match(answer, expected, JSON.stringify(where))
+    const { path: found } = answer.body.error
+    t.strictSame(found, path.length === 0 ? undefined : ['where', ...path], JSON.stringify(where))
   }
 })
 

@@ -110,7 +110,7 @@ function buildCondition (
     column: constants ? identifier(path.column) : comparableValue(path, columns),
     operand: buildOperand(operand, operator, { values, columns, path: met, constants, at }),
     document: operand.kind === 'search'
-      ? buildSearchDocument(path, operand.config, columns)
+      ? buildSearchDocument(operand, { path, at }, columns)
       : empty
   })
 }
@@ -133,7 +133,7 @@ function buildOperand (operand: Operand, { takes }: Operator, context: OperandCo
     case 'keyword':
       return buildKeyword(operand.word)
     case 'search':
-      return buildSearchArguments(operand, context.values)
+      return buildSearchArguments(operand, context)
     default:
       return takes === 'key' ? buildText(operand, context.values) : buildValue(operand, context)
   }

@@ -6,7 +6,6 @@ import type { Type } from '../../catalogue/type.ts'
 import {
   type Fragment,
   empty,
-  parameter,
   requestConstant,
   sql
 } from '../../fragment/fragment.ts'
@@ -171,11 +170,14 @@ const KEYWORDS = {
 
 /** Builds the arguments of to_tsquery and similar functions. */
 export function buildSearchArguments (
-  { query, config }: Extract<Operand, { kind: 'search' }>,
-  values: TypedValues
+  { query, config }: SearchOperand,
+  { values, ...place }: OperandContext
 ): Fragment {
-  return sql`${configurationArgument(config)}${buildText(query, values)}`
+  return sql`${configurationArgument(config, place)}${buildText(query, values)}`
 }
+
+type SearchOperand = Extract<Operand, { kind: 'search' }>
+type ConditionPlace = Pick<OperandContext, 'path' | 'at'>
 
 /**
  * Builds the document that a full-text search reads: a tsvector itself, the strings in JSON, and
@@ -185,12 +187,12 @@ export function buildSearchArguments (
  * called once per row.
  */
 export function buildSearchDocument (
-  path: ColumnPath,
-  config: string | undefined,
+  { config }: SearchOperand,
+  { path, at }: ConditionPlace,
   columns: RowColumns
 ): Fragment {
   const value = columnValue(path, columns)
-  const argument = configurationArgument(config)
+  const argument = configurationArgument(config, { path, at })
   if (path.resultType === 'json') return sql`to_tsvector(${argument}(${value})::jsonb)`
   const isJson = path.resultType === 'column' && kindOf(columns.typeOf(path.column)) === 'json'
   if (path.resultType === 'text' || isJson) return sql`to_tsvector(${argument}${value})`
@@ -199,8 +201,13 @@ export function buildSearchDocument (
     else to_tsvector(${argument}${value}::text) end`
 }
 
-function configurationArgument (config: string | undefined): Fragment {
-  return config === undefined ? empty : sql`${parameter(config)}::regconfig, `
+function configurationArgument (
+  config: string | undefined,
+  { path: { column }, at }: ConditionPlace
+): Fragment {
+  if (config === undefined) return empty
+  const place = { column, isCompared: true, at: at && [...at, 'config'] }
+  return sql`${operandSlot({ value: config }, undefined, place)}::regconfig, `
 }
 
 function buildLiteral (
