@@ -176,7 +176,7 @@ function describeFunction (error: DatabaseError, message: string, node: PlanNode
       'a composite.'
   }
   const column = columnAtError(error) ?? columnBeforeError(error)
-  if (column === undefined || isMissingFunction(error, node)) return message
+  if (column === undefined) return message
   const text = textAtError(error)
   if (isPath(text)) {
     return `Column "${column}" has no path: paths go into json, jsonb, arrays and composites, ` +
@@ -362,10 +362,4 @@ export function placeName (
   return sourceOf(node)?.kind === 'rows'
     ? `Row ${row} of from, member "${member}"${inside}`
     : `Row ${row} of values, column "${column}"${inside}`
-}
-
-/** Whether there is no function that the operation could call. */
-export function isMissingFunction (error: DatabaseError, node: PlanNode): boolean {
-  return node.kind === 'call' && error.code === SqlState.undefined_function &&
-    textAtError(error).startsWith(render(tableName(node.table)).text)
 }

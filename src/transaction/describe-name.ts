@@ -36,6 +36,18 @@ function describeTable (
   return `Table "${table.name}" does not exist in schema "${table.schema}".${help}`
 }
 
+/** Where the mistake in a call of an unknown function is, and what may be meant instead. */
+export function adviseCall (
+  called: TableName,
+  { functions = [] }: Suggestions,
+  schemas: readonly string[]
+): { readonly path: readonly [string], readonly help: string } {
+  const near = suggestTable(called, functions, schemas[0])
+  return functions.some(({ schema, name }) => schema === called.schema && name === called.name)
+    ? { path: ['args'], help: '. A function of this name has other parameters.' }
+    : { path: ['function'], help: near === undefined ? '' : `. Did you mean "${near}"?` }
+}
+
 /** A table of another schema with this name, or one of the same schema with a similar name. */
 function suggestTable (
   { schema, name }: TableName,

@@ -32,11 +32,10 @@ import {
   describeHint,
   findLateOperand,
   findOperator,
-  findStored,
-  isMissingFunction
+  findStored
 } from './describe-error.ts'
-import { describeName } from './describe-name.ts'
-import { lookUp, type LookUpOptions } from './look-up.ts'
+import { adviseCall, describeName } from './describe-name.ts'
+import { isMissingFunction, lookUp, type LookUpOptions } from './look-up.ts'
 import type { Failed } from './outcome.ts'
 import { referenceReader, rowsOfResults } from './read-reference.ts'
 import { findRow, type FoundRow, type KnownRows } from './find-row.ts'
@@ -79,6 +78,12 @@ export async function toFailure (
   const raised = outcome.raised ?? readMissingColumn(error, plan.referenceUses.get(at))
   if (raised !== undefined) return describeRaised(raised, { plan, at, ...options })
   const node = plan.operations[at] as PlanNode
+  if (isMissingFunction(error, node)) {
+    const { path, help } = adviseCall(node.table, suggestions, options.schemas)
+    const describe = (message: string): string => `${message}${help}`
+    const { position, ...unplaced } = error
+    return fromDatabase(unplaced, { ...placeOf(plan, at), path, describe, ...options })
+  }
   // Only an upload may change more rows.
   const columns = options.columnTypes.lookup(node.table)
   const found = findPlace(outcome, node, {
@@ -99,9 +104,7 @@ export async function toFailure (
     },
     hint: describeHint(error)
   }
-  const { position, ...unplaced } = error
-  const origin = position !== undefined && isMissingFunction(error, node) ? unplaced : error
-  const failed = fromDatabase(origin, { ...place, ...options })
+  const failed = fromDatabase(error, { ...place, ...options })
   const grant = describeGrant(error, node, options)
   return grant === undefined ? failed : withReason(failed, grant)
 }

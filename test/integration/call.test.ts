@@ -205,8 +205,21 @@ t.test('mistakes are refused', async t => {
   const refused: ReadonlyArray<
     readonly [operation: object, status: number, error: Readonly<Record<string, unknown>>]
   > = [
-    [{ function: 'nope', args: { a: 1 } }, 404, { code: 'undefined_function' }],
-    [{ function: 'add', args: { z: [1] } }, 404, { code: 'undefined_function' }],
+    [{ function: 'nope', args: { a: 1 } }, 404, {
+      code: 'undefined_function',
+      path: ['function'],
+      message: 'function public.nope(a => unknown) does not exist'
+    }],
+    [{ function: 'rows_off', args: { max: 1 } }, 404, {
+      code: 'undefined_function',
+      path: ['function'],
+      message: /^function public\.rows_off\(.*does not exist\. Did you mean "rows_of"\?$/
+    }],
+    [{ function: 'add', args: { z: [1] } }, 404, {
+      code: 'undefined_function',
+      path: ['args'],
+      message: /does not exist\. A function of this name has other parameters\.$/
+    }],
     [{ function: 'private' }, 403, { code: 'insufficient_privilege' }],
     [{ function: 'proc', args: { a: 1 } }, 400, { code: 'wrong_object_type' }],
     [{ function: 'record_of' }, 400, { code: 'syntax_error' }],

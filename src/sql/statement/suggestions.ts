@@ -25,6 +25,17 @@ export function usableTables (
     limit ${constant(String(MAX_TABLES))}::pg_catalog.int4) as f`
 }
 
+/** The names of functions that a role may call. */
+export function usableFunctions ({ role, schemas }: Parameters<typeof usableTables>[0]): Fragment {
+  return sql`select pg_catalog.json_agg(distinct pg_catalog.jsonb_build_object(
+      'schema', n.nspname, 'name', p.proname))::pg_catalog.text as found
+    from pg_catalog.pg_proc as p
+    join pg_catalog.pg_namespace as n on n.oid operator(pg_catalog.=) p.pronamespace
+    where n.nspname operator(pg_catalog.=) any (${constant(arrayText(schemas))}::pg_catalog.name[])
+      and p.prokind in ('f')
+      and pg_catalog.has_function_privilege(${constant(role)}, p.oid, 'execute')`
+}
+
 /** The columns of a table that a role may read or write. */
 export function usableColumns (table: TableName, role: string): Fragment {
   return sql`select pg_catalog.json_agg(a.attname)::pg_catalog.text as found
