@@ -69,11 +69,31 @@ export function describeError (
       return column !== undefined && error.routine === 'coerce_to_boolean'
         ? `${placeName({ column }, node)}: ${message}`
         : message
+    case SqlState.invalid_column_reference:
+      return error.routine === NO_ARBITER
+        ? `Table "${node.table.name}" has no unique index with exactly these columns. For a ` +
+          'partial index, write its condition as "index_where".'
+        : message
     case SqlState.feature_not_supported:
       return describeRule(error, message, node)
     default:
       return isValueError(error.code) ? describeRefused(error, message, context) : message
   }
+}
+
+/** The routine that finds no index for the columns of `on_conflict`. */
+const NO_ARBITER = 'infer_arbiter_indexes'
+
+/** The path of the columns or the constraint of `on_conflict` for which there is no index. */
+export function findTarget (
+  { routine = '', where }: DatabaseError,
+  node: PlanNode
+): readonly string[] | undefined {
+  const target = node.kind === 'insert' ? node.conflict?.target : undefined
+  if (target === undefined || where !== undefined) return undefined
+  return [NO_ARBITER, 'get_relation_constraint_attnos'].includes(routine)
+    ? ['on_conflict', 'constraint' in target ? 'constraint' : 'columns']
+    : undefined
 }
 
 const LEAVE_OUT = 'Leave the column out: the database sets it.'

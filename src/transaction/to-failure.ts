@@ -32,7 +32,8 @@ import {
   describeHint,
   findLateOperand,
   findOperator,
-  findStored
+  findStored,
+  findTarget
 } from './describe-error.ts'
 import { adviseCall, describeName } from './describe-name.ts'
 import { isMissingFunction, lookUp, type LookUpOptions } from './look-up.ts'
@@ -130,7 +131,8 @@ function findPlace (
     return { row, place: undefined, path }
   }
   if (!isValueError(error.code)) {
-    return { row, place: undefined, path: ofRow ?? ofParameter?.at?.slice() }
+    const path = ofRow ?? findTarget(error, node) ?? ofParameter?.at
+    return { row, place: undefined, path: path?.slice() }
   }
   const { column, isArray = false }: Partial<SlotPlace> = ofParameter ?? {}
   if (ofParameter !== undefined && !isArray) {

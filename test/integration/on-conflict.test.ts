@@ -126,30 +126,35 @@ t.test('an error of PostgreSQL names the insert, and nothing is written', async 
   const updates = (members: object): object => ({ columns: ['k'], do: 'update', ...members })
   const one = [{ k: 1 }]
   const rows: ReadonlyArray<
-    readonly [values: object[], onConflict: object, code: string, status?: number]
+    readonly [values: object[], onConflict: object, code: string, more?: object]
   > = [
     [[{ k: 9 }, { k: 9 }], updates({}), 'cardinality_violation'],
     [[{ k: 9 }, { k: 9, n: 1 }], updates({ set: { n: 1 } }), 'cardinality_violation'],
     [[{ k: 1 }, { k: 1, n: 1 }], updates({ set: { n: 1 } }), 'cardinality_violation'],
-    [one, { columns: ['n'], do: 'nothing' }, 'invalid_column_reference'],
+    [one, { columns: ['n'], do: 'nothing' }, 'invalid_column_reference', {
+      path: ['on_conflict', 'columns'],
+      message: 'Table "t" has no unique index with exactly these columns. For a partial index, ' +
+        'write its condition as "index_where".'
+    }],
     [one, { columns: ['nope'], do: 'nothing' }, 'undefined_column'],
-    [one, { constraint: 'nope', do: 'nothing' }, 'undefined_object'],
+    [one, { constraint: 'nope', do: 'nothing' }, 'undefined_object',
+      { path: ['on_conflict', 'constraint'] }],
     [one, updates({ set: { n: { $excluded: 'nope' } } }), 'undefined_column'],
     [one, updates({ set: { n: { $excluded: 'note' } } }), 'datatype_mismatch'],
     [[{ k: 1, n: 5 }], updates({ set: { kind: 'x' } }), 'generated_always'],
-    [[{ k: 9, code: 'a' }], updates({}), 'unique_violation', 409],
-    [[{ k: 99 }], updates({ set: { n: '$src.9.id' } }), 'reference_row_missing', 422],
+    [[{ k: 9, code: 'a' }], updates({}), 'unique_violation', { status: 409 }],
+    [[{ k: 99 }], updates({ set: { n: '$src.9.id' } }), 'reference_row_missing', { status: 422 }],
     [[{ k: 99 }], updates({ set: { n: 1 }, where: { n: { eq: '$src.nope' } } }),
-      'reference_column_missing', 422]
+      'reference_column_missing', { status: 422 }]
   ]
-  for (const [values, onConflict, code, status = 400] of rows) {
+  for (const [values, onConflict, code, more] of rows) {
     const { body, ...answer } = await service.post([
       op.insert('first', 't', [{ k: 100 }]),
       op.select('src', 'src'),
       op.insert('o', 't', values, { on_conflict: onConflict })
     ])
     const error = { type: 'execution_error', code, op: 'o', index: 2, committed: false }
-    t.match({ ...body.error, status: answer.status }, { status, ...error },
+    t.match({ ...body.error, status: answer.status }, { status: 400, ...error, ...more },
       encodeURI(`${JSON.stringify([values, onConflict])} ${answer.text}`))
   }
   t.equal(await contents('t'), before)
