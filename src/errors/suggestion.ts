@@ -24,13 +24,19 @@ function shorten (name: string): string {
 /**
  * Returns the closest name if it is near enough for "Did you mean", otherwise undefined. It must
  * share two characters, and either be the beginning of `name` (`eq` of `equals`) or share half of
- * `name` (`where` and `wheer`), the end included (`rollback` and `rolback`).
+ * `name` (`where` and `wheer`), the end included (`rollback` and `rolback`). If it does not, a name
+ * is near in which one character is missing, additional or wrong (`table` and `tble`).
  */
 export function suggest (name: string, known: readonly string[]): string | undefined {
   if (known.length === 0) return undefined
+  const text = shorten(name)
   const best = closestName(name, known)
-  const { start, end } = compare(shorten(name), best.toLowerCase())
-  return start >= 2 && (start === best.length || start + end >= name.length / 2) ? best : undefined
+  const { start, end } = compare(text, best.toLowerCase())
+  if (start >= 2 && (start === best.length || start + end >= name.length / 2)) return best
+  return known.find(own => {
+    const { start, end } = compare(text, own.toLowerCase())
+    return start + end >= Math.max(2, text.length - 1, own.length - 1)
+  })
 }
 
 /** Returns ` Did you mean "…"?`, or nothing if no name is near enough. */

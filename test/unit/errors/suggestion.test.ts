@@ -4,7 +4,7 @@
 import t from 'tap'
 import { closestName, suggest } from '../../../src/errors/suggestion.ts'
 
-t.test('a name is near if it shares its beginning with a known name', t => {
+t.test('a name is near if it shares its beginning with a known name, or all but one letter', t => {
   const known = ['id', 'where', 'columns', 'has_key', 'has_keys_any']
   const rows = [
     ['wheer', 'where'],
@@ -14,6 +14,10 @@ t.test('a name is near if it shares its beginning with a known name', t => {
     ['has_keys', 'has_keys_any'],
     ['has_key_', 'has_key'],
     ['has__ky', 'has_key'],
+    ['here', 'where'],
+    ['xwhere', 'where'],
+    ['wXere', 'where'],
+    ['clumns', 'columns'],
     ['cooler', undefined],
     ['w', undefined],
     ['i', undefined],
