@@ -10,6 +10,7 @@ import type { PlanNode, Reference } from '../plan/nodes.ts'
 import { answersOnlyCount } from '../plan/output.ts'
 import type { RaisedError } from '../sql/statement/raised-error.ts'
 import {
+  refusedBy,
   textOfKey,
   type FilledStatement,
   type SeparateBatch
@@ -92,8 +93,8 @@ export class Sequence {
     this.#keys = filled.map(({ key }) => key)
     const issue = node.kind === 'bulk_update' ? findKeyIssue(filled) : undefined
     if (issue !== undefined) return fail(index, issue)
-    const refused = filled.flatMap(({ statement: { refused = [] } }) =>
-      refused.map((value): RefusedValue => ({ ...value, index })))
+    const refused = refusedBy(filled.map(({ statement }) => statement))
+      .map((value): RefusedValue => ({ ...value, index }))
     if (refused.length > 0) {
       return fail(index, { error: REFUSED, refusal: { kind: 'values', values: refused, index } })
     }

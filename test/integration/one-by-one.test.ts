@@ -97,6 +97,13 @@ t.test('the service refuses what the rows of an operation show', async t => {
     const { body: { error }, text } = await post(batch)
     t.match(error, { code, message }, text.slice(0, 300))
   }
+  const conflict = { columns: ['id'], do: 'update', set: { a: 0.5 } }
+  const refused = op.insert('o', 't', [{ id: 80 }, { id: 81, a: 0.5 }], { on_conflict: conflict })
+  t.same(
+    (await post([refused])).body.error.errors.map(({ path }: { path: unknown }) => path),
+    [['on_conflict', 'set', 'a'], ['values', 1, 'a']],
+    'a value of all rows is listed once'
+  )
   t.match((await post([read(3)])).body.data?.s, [{ id: 3, a: null, doc: null }], 'nothing changed')
 })
 

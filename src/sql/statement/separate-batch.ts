@@ -14,7 +14,7 @@ import type { Plan } from '../../plan/plan.ts'
 import { isList } from '../../plan/reference.ts'
 import type { SentRows, SeparatePlan, SeparateStatement, Sending } from '../../plan/separate.ts'
 import { copyElement, copyElements, isJson, isNumeric } from '../../values/write.ts'
-import { jsonOf, ReadValue, UNKNOWN, type Values } from './slot.ts'
+import { jsonOf, ReadValue, UNKNOWN, type RefusedHere, type Values } from './slot.ts'
 import {
   fillStatement,
   type CompiledStatement,
@@ -180,7 +180,7 @@ export class SeparateBatch {
       const all = sendings.flatMap(sending => this.#foreseeOne(sending))
       return {
         ...all[0] as Statement,
-        refused: all.flatMap(({ refused = [] }) => refused),
+        refused: refusedBy(all),
         runsCode: all.some(({ runsCode }) => runsCode === true)
       }
     })
@@ -194,6 +194,12 @@ export class SeparateBatch {
     const { fields } = sent as SentRows
     return [this.#fillWith(statement, [...fields, ...inputs].map(() => null))]
   }
+}
+
+/** What the statements of an operation refuse. Each has the values that belong to no row. */
+export function refusedBy (statements: readonly Statement[]): readonly RefusedHere[] {
+  return statements.flatMap(({ refused = [] }, i) =>
+    refused.filter(({ row }) => i === 0 || row !== undefined))
 }
 
 /**
