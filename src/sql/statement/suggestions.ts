@@ -6,8 +6,8 @@ import type { TableName } from '../../plan/nodes.ts'
 import { arrayText } from '../../plan/value-text.ts'
 import { tableName } from './table.ts'
 
-/** Maximum number of tables that are compared with a name. */
-const MAX_TABLES = 1000
+/** Maximum number of tables or functions that are compared with a name. */
+const MAX_NAMES = 1000
 
 /** The tables that GET /tables lists for a role. */
 export function usableTables (
@@ -22,18 +22,18 @@ export function usableTables (
       and pg_catalog.has_schema_privilege(${name}, n.oid, 'usage')
       and (pg_catalog.has_table_privilege(${name}, c.oid, 'select, insert, update, delete')
         or pg_catalog.has_any_column_privilege(${name}, c.oid, 'select, insert, update'))
-    limit ${constant(String(MAX_TABLES))}::pg_catalog.int4) as f`
+    limit ${constant(String(MAX_NAMES))}::pg_catalog.int4) as f`
 }
 
 /** The names of functions that a role may call. */
 export function usableFunctions ({ role, schemas }: Parameters<typeof usableTables>[0]): Fragment {
-  return sql`select pg_catalog.json_agg(distinct pg_catalog.jsonb_build_object(
-      'schema', n.nspname, 'name', p.proname))::pg_catalog.text as found
-    from pg_catalog.pg_proc as p
+  return sql`select pg_catalog.json_agg(f)::pg_catalog.text as found from (
+    select distinct n.nspname as schema, p.proname as name from pg_catalog.pg_proc as p
     join pg_catalog.pg_namespace as n on n.oid operator(pg_catalog.=) p.pronamespace
     where n.nspname operator(pg_catalog.=) any (${constant(arrayText(schemas))}::pg_catalog.name[])
       and p.prokind in ('f')
-      and pg_catalog.has_function_privilege(${constant(role)}, p.oid, 'execute')`
+      and pg_catalog.has_function_privilege(${constant(role)}, p.oid, 'execute')
+    limit ${constant(String(MAX_NAMES))}::pg_catalog.int4) as f`
 }
 
 /** The columns of a table that a role may read or write. */
