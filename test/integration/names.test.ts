@@ -58,6 +58,32 @@ t.test('columns can have any name', async t => {
   }
 })
 
+t.test('columns named like those that statements add are not taken for these', async t => {
+  const added = ['n0', 'n1', 'n2', 'n3']
+  const { post } = await useService(t, {
+    schema: `create schema elsewhere; create type elsewhere.size as (x int);
+      create table sizes (id int primary key, size elsewhere.size, word text default 'none',
+        ${added.map(name => `${name} elsewhere.size default '(0)'`).join()});
+      create table counts (id int primary key, word text default 'none',
+        ${added.map(name => `${name} int generated always as (-id) stored`).join()})`
+  })
+  const ids = Array.from({ length: 20 }, (_, i) => 7 * (i + 1) % 20)
+  const all = { returning: ['*', { column: 'id', as: 'key' }] }
+  const { body, text } = await post([
+    op.insert('i', 'counts', ids.map((id, i) => i % 3 === 0 ? { id } : { id, word: 'x' }), all),
+    op.update('u', 'counts', { key: ['id'], values: ids.map(id => ({ id, word: 'y' })), ...all }),
+    op.insert('stored', 'sizes', ids.map(id => ({ id, size: { x: id } })), all),
+    op.update('set', 'sizes', {
+      key: ['id'], values: ids.map(id => ({ id, size: { x: -id } })), ...all
+    })
+  ])
+  for (const id of ['i', 'u', 'stored', 'set']) {
+    t.same(body.data?.[id].map(({ key }: { key: number }) => key), ids, `${id} ${text}`)
+  }
+  const numbers = (id: string) => body.data?.[id].map(({ size: { x } }: any) => x)
+  t.same([numbers('stored'), numbers('set')], [ids, ids.map(id => -id)])
+})
+
 t.test('tables can have any name', async t => {
   const service = await useService(t, {
     schema: undotted.map((name, i) => `

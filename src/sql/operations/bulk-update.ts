@@ -63,7 +63,8 @@ export function buildBulkUpdate (
   const columns = join(names.map(identifier))
   const rows = ofAll(sql`${columns}, ${position}`)
   return {
-    ctes: [...updates, sql`r as (select ${selected} from (${rows}) as u order by ${position})`],
+    ctes: [...updates, sql`r as (select ${selected} from (${rows}) as u
+      order by u.${position})`],
     rows: sql`r`,
     checks: [checkAmbiguity(ofAll(position))]
   }

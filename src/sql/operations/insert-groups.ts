@@ -40,7 +40,7 @@ export function buildGroups (
       ...inserts,
       sql`r as (select ${selected} from (${
         join(placed, sql` union all `)
-      }) as placed order by ${position})`
+      }) as placed order by placed.${position})`
     ],
     rows: sql`r`,
     checks: buildOrderCheck(groups)

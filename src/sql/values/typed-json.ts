@@ -71,7 +71,8 @@ export class JsonConverter {
   ): Fragment {
     const row = identifier(unusedName(fields.map(([name]) => name)))
     const examples = fields.map(([name, example]) => sql`${example} as ${identifier(name)}`)
-    const example = sql`${row} as value from (select ${join(examples)}) as ${row}`
+    const example = sql`select ${row} as value from (
+      select ${join(examples)} from ${this.#nulls()} as n) as ${row}`
     if (number === undefined) {
       return this.#populate(sql`json_populate_recordset(example.value, ${json})`, example)
     }
@@ -81,7 +82,8 @@ export class JsonConverter {
   }
 
   #buildRecords (records: Fragment, examples: readonly Fragment[]): Fragment {
-    return this.#populate(records, sql`row(${join(examples)}) as value`)
+    const example = sql`select row(${join(examples)}) as value from ${this.#nulls()} as n`
+    return this.#populate(records, example)
   }
 
   /**
@@ -95,8 +97,7 @@ export class JsonConverter {
     const [named, first] = number === undefined
       ? [empty, empty]
       : [sql`, x.number as ${number}`, sql`, 0::pg_catalog.int8 as number`]
-    return sql`select (x.value).*${named} from ${this.#nulls()} as n
-      cross join lateral (select ${example}) as example
+    return sql`select (x.value).*${named} from (${example}) as example
       cross join lateral (
         select example.value${first} where false union all select ${records}
       ) as x`
