@@ -160,6 +160,7 @@ function compileOperation (
     : [
         ...needs.typeChecks(),
         ...node.kind === 'select' ? [] : requiredRows(node, context),
+        ...needs.conditions,
         ...computedFirst(node)
       ]
   const from = body.from(whereAll(conditions))

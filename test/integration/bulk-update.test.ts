@@ -279,6 +279,21 @@ t.test('failures name the row and say what to do', operatorMessage, async t => {
   t.same(rows.map(({ a }) => a as number), [1, 2, 3], 'nothing was changed')
 })
 
+t.test('references are refused also if no partition can have the row', async t => {
+  const source = op.select('s', 'docs', { where: { id: { in: [2, 5] } }, order: [{ id: 'asc' }] })
+  for (const [members, path] of [
+    [{ key: ['k'], values: [{ k: '$s.0.jb', v: 1 }] }, ['values', 0, 'k']],
+    [{ set: { v: '$s.1.jb' }, where: { k: { eq: 100 } } }, ['set', 'v']]
+  ] as const) {
+    const { body } = await service.post([source, op.update('u', 'parts', members)])
+    t.match(body.error, { code: 'value_invalid', op: 'u', path })
+    const skipped = await service.post([source, op.update('u', 'parts', {
+      ...members, when: { s: 0 }
+    })])
+    t.equal(skipped.body.data?.['u'], null, skipped.text)
+  }
+})
+
 t.test('a batch of a known shape is checked like the first one', async t => {
   const post = (first: unknown, second: unknown): ReturnType<ServiceUnderTest['post']> =>
     service.post([{

@@ -46,6 +46,11 @@ export function buildBulkUpdate (
     source: values.needs.addRows(buildRows(node, group, { number, values })),
     changed: sql`u${integer(i)}`
   }))
+  if (isSingle(node) && !values.explain) {
+    // PostgreSQL makes the query of a single row a part of the update.
+    values.needs.conditions.push(...groups.filter(({ group }) => mayLackKey(group))
+      .map(({ source }) => sql`(select pg_catalog.count(*) from ${source}) is not null`))
+  }
   const distinct = values.explain
     ? []
     : checkDistinct(node, groups.map(({ source }) => source), number).map(query => sql`(${query})`)
@@ -166,6 +171,10 @@ function buildGroupUpdate (
     where ${join([...matches, ...conditions], AND)}`
 }
 
+function isSingle ({ groups }: Pick<BulkUpdateNode, 'groups'>): boolean {
+  return groups.length === 1 && groups[0]?.positions.length === 1
+}
+
 function keysOf ({ fields }: BulkUpdateGroup): readonly RowField[] {
   return fields.filter(({ modifier }) => modifier === undefined)
 }
@@ -187,8 +196,7 @@ function checkKeys (
   node: BulkUpdateNode,
   { position, values: { needs } }: { readonly position: Fragment, readonly values: TypedValues }
 ): readonly Fragment[] {
-  // Other values of the batch are never NULL.
-  if (group.rows.references.every(({ parameter }) => parameter?.isNested !== undefined)) return []
+  if (!mayLackKey(group)) return []
   const keys = keysOf(group)
   const missing = keys.map(field => {
     const issue = { column: field.column, isCompared: true, issue: KEY_ISSUE }
@@ -197,6 +205,11 @@ function checkKeys (
   const named = join(keys.map(field => sql`${readField(field)} ${IS_NOT_NULL}`), AND)
   return [sql`case when ${buildSkipped(node)}${named}
     then true else case${join(missing, empty)} end is null end`]
+}
+
+/** Whether a key may be NULL. Values of the batch other than references are never NULL. */
+function mayLackKey ({ rows }: BulkUpdateGroup): boolean {
+  return !rows.references.every(({ parameter }) => parameter?.isNested !== undefined)
 }
 
 const KEY_ISSUE = { problem: 'key', path: [] } as const
@@ -212,8 +225,8 @@ function checkDistinct (
   rows: readonly Fragment[],
   number: Fragment
 ): readonly Fragment[] {
+  if (isSingle({ groups })) return []
   const [group] = groups as readonly [BulkUpdateGroup, ...BulkUpdateGroup[]]
-  if (groups.length === 1 && group.positions.length === 1) return []
   const keys = join(keysOf(group).map(({ name }) => identifier(name)))
   const all = join(
     rows.map(source => sql`select ${number}, ${keys} from ${source}`),

@@ -1,7 +1,7 @@
 /**
  * Builds what an operation does to its table, and the rows that it returns.
  */
-import { identifier, join, sql, whereAll, type Fragment } from '../../fragment/fragment.ts'
+import { AND, identifier, join, sql, whereAll, type Fragment } from '../../fragment/fragment.ts'
 import { isNested } from '../../plan/nested.ts'
 import type {
   Assignment,
@@ -85,10 +85,13 @@ function buildUpdate (node: UpdateNode, values: TypedValues): Fragment {
   // Plain values are built first: only what they convert is computed if no row matches, too.
   const plain = set.filter(isPlain).map(value => buildAssignment(value, values))
   const converted = values.convertFirst()
+  if (converted.length > 0) {
+    values.needs.conditions.push(sql`(${join(checksWhen(node, converted), AND)}) is not null`)
+  }
   const computed = set.filter(value => !isPlain(value))
     .map(value => buildAssignment(value, values))
   const { source, conditions, unambiguous } = buildJoin(node, values, sql`from`)
-  const checks = values.evaluateOnce(checksWhen(node, [...converted, ...unambiguous]))
+  const checks = values.evaluateOnce(checksWhen(node, unambiguous))
   return sql`update ${tableName(table)} as t set ${join([...plain, ...computed])}${source}${
     whereAll([...conditions, ...checks])
   }`

@@ -34,6 +34,11 @@ export class StatementNeeds {
   readonly facts: StatementFacts
   /** Whether the service does not know the type of a parameter, or the function that is called. */
   hasUnknownTypes: boolean
+  /**
+   * Conditions of the whole statement, which are true or fail. PostgreSQL evaluates none of
+   * a change if it finds that no partition of the table can have the rows.
+   */
+  readonly conditions: Fragment[] = []
   /** Values that PostgreSQL converts and may refuse, also if no row needs them. */
   readonly converted: Fragment[] = []
   /** Values of documents that their types refuse. */
