@@ -34,7 +34,8 @@ export function describeIssue ({ problem, path, type }: WriteIssue, help?: strin
     case 'object':
       return `the type ${name} takes an object with its members.`
     case 'bounds':
-      return `the type ${name} takes an array of two bounds, or a text like "[1,5)".`
+      return `the type ${name} takes an array of two bounds, each a value or a reference, or ` +
+        'a text like "[1,5)".'
     case 'ragged':
       return 'the arrays inside an array of PostgreSQL have the same length. Use a column of ' +
         'type jsonb.'

@@ -29,8 +29,11 @@ interface MixedParts {
     path: Path,
     list: ArrayType | undefined
   ) => 'list' | 'value' | 'any' | undefined
-  /** Called with the bounds of a range. Returns the string that stands for it. */
-  readonly meetRange: (bounds: readonly Json[], type: RangeType) => Json
+  /**
+   * Called with the bounds of a range. Returns the string that stands for it; undefined: a bound
+   * contains a reference and is not one itself.
+   */
+  readonly meetRange: (bounds: readonly Json[], type: RangeType) => Json | undefined
   /** Called for a part that does not fit its type. */
   readonly report: (issue: WriteIssue) => void
 }
@@ -55,10 +58,10 @@ export function writeMixed (value: Json, type: Type, parts: MixedParts, path: Pa
         ? writeObject(value, base, parts, path)
         : refuse('object', base, parts, path)
     case 'range':
-      return isList(value) && value.length === 2 && !value.includes(null)
+      return (isList(value) && value.length === 2 && !value.includes(null)
         ? parts.meetRange(value.map((bound, i) =>
           writeMixed(bound, base.subtype, parts, [...path, i])), base)
-        : refuse('bounds', base, parts, path)
+        : undefined) ?? refuse('bounds', base, parts, path)
     case 'multirange':
       return refuse('bounds', base, parts, path)
     default:

@@ -3,6 +3,7 @@
  * that of the column: elements of JSON arrays, patterns, and operands of arithmetic and intervals.
  */
 import t from 'tap'
+import { differsOneByOne } from '../support/environment.ts'
 import * as op from '../support/operations.ts'
 import { useService, type Answer } from '../support/service.ts'
 
@@ -149,6 +150,15 @@ t.test('the bounds of a range are stored as they are', async t => {
   const { body } = await post([z, op.insert('w', 'spans', [{ id: 1, d: ['$z.0.v', { b: 1 }] }])])
   t.equal(body.data.w[0].d, '["""a""","{""b"": 1}"]')
   t.equal((await run('spans', [null, 'z'])).status, 422)
+})
+
+const filled = differsOneByOne('bounds are filled in before they are written')
+t.test('a reference inside of a bound is refused', filled, async t => {
+  const z = op.insert('z', 'z', [{ id: 1, v: 5 }])
+  for (const d of [['$z.0.v', { b: '$z.0.v' }], [{ b: '$z.0.v' }, 6], [1, ['$z.0.v']]]) {
+    const { body, text } = await post([z, op.insert('w', 'spans', [{ id: 1, d }])])
+    t.match(body.error, { code: 'value_invalid', path: ['values', 0, 'd'] }, text)
+  }
 })
 
 t.test('a number is no operand of an array', async t => {

@@ -3,7 +3,7 @@
  */
 import { baseOf, type RangeType, type Type } from '../../catalogue/type.ts'
 import { join, parameter, sql, type Fragment } from '../../fragment/fragment.ts'
-import { writeJson, type Json } from '../../json/parse.ts'
+import { isNested, writeJson, type Json } from '../../json/parse.ts'
 import { hasReference, readNumber } from '../../plan/document.ts'
 import type { Reference } from '../../plan/nodes.ts'
 import { isList } from '../../plan/reference.ts'
@@ -69,6 +69,7 @@ export class DocumentWriter {
         return reference.parameter === undefined ? 'value' : 'any'
       },
       meetRange: (bounds, type) => {
+        if (bounds.some(bound => isNested(bound) && hasReference(bound))) return undefined
         const first = bounds.find(hasReference) ?? null
         this.#ranges.set(readNumber(first) as number, { bounds, type })
         return first

@@ -442,7 +442,8 @@ t.test('an issue says what the type holds', t => {
       'a text of the type price has at most 65536 characters. Send it as JSON.'],
     ['price[]', {}, 'the type price[] takes an array.'],
     ['centses', 5, 'the type cents[] takes an array.'],
-    ['int4range', [], 'the type int4range takes an array of two bounds, or a text like "[1,5)".'],
+    ['int4range', [], 'the type int4range takes an array of two bounds, each a value or a ' +
+      'reference, or a text like "[1,5)".'],
     ['wide', [], 'the parts of the type wide are not known. Send its text as a string.'],
     ['int4[]', [[]], 'an array of PostgreSQL contains no empty list. Leave it out, or use a ' +
       'column of type jsonb.'],
