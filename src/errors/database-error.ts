@@ -23,8 +23,11 @@ export interface DatabaseError {
 
 /** The number of the parameter that could not be converted, from 1. */
 export function parameterAtError ({ where = '' }: Partial<DatabaseError>): number | undefined {
-  // The context of a parameter is one line: `unnamed portal parameter $1`. That of a function has
-  // several lines or no `$`.
-  const number = /^[^\n$]*\$([0-9]+)\b[^\n]*$/.exec(where)?.[1]
+  // The context of a parameter is one line: `unnamed portal parameter $1`, after one with the JSON
+  // if that is malformed. That of a function has several lines or no `$`.
+  const lines = where.split('\n')
+  const isOfJson = lines.length === 2 && lines[0]?.includes('JSON') === true
+  const context = isOfJson ? lines[1] as string : where
+  const number = /^[^\n$]*\$([0-9]+)\b[^\n]*$/.exec(context)?.[1]
   return number === undefined ? undefined : Number(number)
 }

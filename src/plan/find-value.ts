@@ -17,7 +17,8 @@ import type {
   JsonDocument,
   PlanNode,
   Reference,
-  RowField
+  RowField,
+  ValuePath
 } from './nodes.ts'
 import { sourceOf } from './source.ts'
 
@@ -25,6 +26,8 @@ export interface ValuePlace {
   readonly column: string
   /** The position of the row in `values`. */
   readonly row?: number | undefined
+  /** The path of the operand of a condition in its operation. */
+  readonly at?: ValuePath | undefined
 }
 
 /** A stored value, or one that the operation reads in rows of a parameter. */

@@ -312,7 +312,8 @@ function describeRefused (
     return form === undefined ? message : `${message}. ${form}`
   }
   const labels = context.suggestions.labels?.[place.column]
-  const help = modifierHelp(node, place) ?? form ?? (labels && describeLabels(labels))
+  const help = modifierHelp(node, place) ?? form ?? (labels && describeLabels(labels)) ??
+    (place.at === undefined ? undefined : jsonHelp(error))
   return `${placeName(place, node)}: ${message}${help === undefined ? '' : `. ${help}`}`
 }
 
@@ -340,6 +341,19 @@ function formHelp ({ code, routine }: DatabaseError): string | undefined {
   if (ARRAY_ROUTINES.has(routine)) return 'Write an array, for example ["apple"].'
   return routine === 'record_in'
     ? 'Write an object with the members of the type, for example {"x": 1}.'
+    : undefined
+}
+
+/** Routines of PostgreSQL that refuse the text of JSON, in versions 14 and 15, and later. */
+const JSON_ROUTINES: ReadonlySet<string | undefined> = new Set([
+  'json_ereport_error',
+  'json_errsave_error'
+])
+
+/** How a string is compared that is not the text of JSON. */
+function jsonHelp ({ routine }: DatabaseError): string | undefined {
+  return JSON_ROUTINES.has(routine)
+    ? 'It is read as the text of JSON. For a string of JSON, write {"$value": "apple"}.'
     : undefined
 }
 

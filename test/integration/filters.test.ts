@@ -147,6 +147,24 @@ t.test('JSON filters match the same rows as SQL', async t => {
   ])
 })
 
+t.test('a text that is not JSON is refused where it stands', async t => {
+  const repair = /^Column "jb": .*\. It is read as .* For a string of JSON, write {"\$value": /
+  for (const [operator, operand, ...steps] of [
+    ['eq', 'x y'], ['in', ['1', 'x']], ['neq', { all: ['x\n$9'] }, 'all']
+  ] as const) {
+    const { body } = await service.post([
+      op.select('s', 'things', {
+        where: { or: [{ id: { eq: 1 } }, { jb: { [operator]: operand } }] }
+      })
+    ])
+    t.match(body.error, {
+      code: 'invalid_text_representation',
+      path: ['where', 'or', 1, 'jb', operator, ...steps],
+      message: repair
+    })
+  }
+})
+
 t.test('paths into JSON match the same rows as SQL', async t => {
   await sameRows(t, service, [
     [{ 'jb->a': { eq: '1' } }, "jb -> 'a' = '\"1\"'"],

@@ -25,6 +25,8 @@ t.test('names are found, and constants are not', async t => {
   t.equal(where("unnamed portal parameter $10 = '$1'"), 'a')
   t.equal(where('unnamed portal parameter $2'), 'b', 'without such a parameter')
   t.equal(where('function f\nstatement $1'), undefined)
+  t.equal(where('JSON data, line 1: $1 x...\nunnamed portal parameter $10'), 'a')
+  t.equal(where('JSON data, line 1: x\nfunction f\nstatement $1'), undefined)
 })
 
 t.test('the time grows in proportion to the statement', async t => {
