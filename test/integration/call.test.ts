@@ -229,6 +229,11 @@ t.test('mistakes are refused', async t => {
       message: 'Argument "a": functions of this name take it with different types, or with any ' +
         'type. Send the value itself, not a reference.'
     }],
+    [{ function: 'js', args: { j: 'x' } }, 400, {
+      code: 'invalid_text_representation',
+      message: 'Argument "j": invalid input syntax for type json',
+      path: ['args', 'j']
+    }],
     [{ function: 'many', args: { n: 101 } }, 422, { code: 'rows_limit' }]
   ]
   for (const [operation, status, error] of refused) {

@@ -264,11 +264,12 @@ function writeOperand (
 }
 
 /** A parameter with a value as it is: its text or its JSON. A value of the plan needs no slot. */
-export function plainSlot (given: Given, as: 'text' | 'json'): Fragment {
+export function plainSlot (given: Given, as: 'text' | 'json', place?: SlotPlace): Fragment {
   const write: (value: Json) => string | null = as === 'text' ? textOf : writeJson
-  return given.position === undefined && (given.references ?? []).length === 0
+  return place === undefined && given.position === undefined &&
+    (given.references ?? []).length === 0
     ? parameter(write(given.value))
-    : written(values => write(valueOf(given, values)))
+    : written(values => write(valueOf(given, values)), place)
 }
 
 /** A slot of a text. */

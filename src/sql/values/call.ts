@@ -122,7 +122,7 @@ function buildArgument (
   if (value.kind !== 'document') {
     const text = (literal: Literal): Fragment => isWritten
       ? slot(literal, tree, { column: name })
-      : plainSlot(literal, 'text')
+      : plainSlot(literal, 'text', { column: name })
     const constant = value.kind === 'null' ? sql`null` : text(value)
     // Otherwise it stays a literal, by which PostgreSQL chooses the function.
     const isTyped = type !== undefined && node.when.length > 0
