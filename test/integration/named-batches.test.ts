@@ -316,6 +316,11 @@ t.test('a function takes parameters', async t => {
     const wrong = await service.run('tell', { ...values, t: ['x'] })
     t.match(wrong.body.error, { code: 'value_invalid', op: 'f' }, `attempt ${attempt}`)
   }
+  const doc = '{"a": 1}'
+  const value = await service.run('tell', { ...values, doc })
+  t.same(value.body.data, { f: [{ told: '2; $params.t; 2+3' }] }, 'a parameter is a value')
+  const literal = await service.post([op.call('f', 'told', { i: 1, t: 'x', list: '{2}', doc })])
+  t.same(literal.body.data, { f: [{ told: '2; x; 2; 1' }] }, 'a literal is the text of JSON')
 })
 
 const line = { sku: { type: 'string' }, qty: { type: 'integer' }, note: true }
