@@ -313,7 +313,7 @@ function describeRefused (
   }
   const labels = context.suggestions.labels?.[place.column]
   const help = modifierHelp(node, place) ?? form ?? (labels && describeLabels(labels)) ??
-    (place.at === undefined ? undefined : jsonHelp(error))
+    jsonHelp(error, node, place)
   return `${placeName(place, node)}: ${message}${help === undefined ? '' : `. ${help}`}`
 }
 
@@ -350,11 +350,15 @@ const JSON_ROUTINES: ReadonlySet<string | undefined> = new Set([
   'json_errsave_error'
 ])
 
-/** How a string is compared that is not the text of JSON. */
-function jsonHelp ({ routine }: DatabaseError): string | undefined {
-  return JSON_ROUTINES.has(routine)
-    ? 'It is read as the text of JSON. For a string of JSON, write {"$value": "apple"}.'
-    : undefined
+/** What to write for a string that is not the text of JSON, as an operand or an argument. */
+function jsonHelp (
+  { routine }: DatabaseError,
+  { kind }: PlanNode,
+  { at }: ValuePlace
+): string | undefined {
+  if (!JSON_ROUTINES.has(routine) || (at === undefined && kind !== 'call')) return undefined
+  const example = at === undefined ? '"\\"apple\\""' : '{"$value": "apple"}'
+  return `It is read as the text of JSON. For a string of JSON, write ${example}.`
 }
 
 /** Finds the stored value that PostgreSQL cannot convert, by its text. */

@@ -231,7 +231,8 @@ t.test('mistakes are refused', async t => {
     }],
     [{ function: 'js', args: { j: 'x' } }, 400, {
       code: 'invalid_text_representation',
-      message: 'Argument "j": invalid input syntax for type json',
+      message: 'Argument "j": invalid input syntax for type json. It is read as the text of ' +
+        'JSON. For a string of JSON, write "\\"apple\\"".',
       path: ['args', 'j']
     }],
     [{ function: 'many', args: { n: 101 } }, 422, { code: 'rows_limit' }]
