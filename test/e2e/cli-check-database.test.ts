@@ -76,7 +76,7 @@ t.test('what PostgreSQL refuses is reported for every operation, with its positi
     '7:67: operation 5 (f): invalid_text_representation',
     '8:67: operation 6 (g): undefined_function',
     '9:3: operation 7 (h): insufficient_privilege',
-    '10:3: operation 8 (i): invalid_column_reference',
+    '11:21: operation 8 (i): invalid_column_reference',
     '13:3: operation 10 (k): schema_fault'
   ])
 })
