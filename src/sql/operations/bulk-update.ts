@@ -46,7 +46,7 @@ export function buildBulkUpdate (
     source: values.needs.addRows(buildRows(node, group, { number, values })),
     changed: sql`u${integer(i)}`
   }))
-  if (isSingle(node) && !values.explain) {
+  if (isSingle(node.groups) && !values.explain) {
     // PostgreSQL makes the query of a single row a part of the update.
     values.needs.conditions.push(...groups.filter(({ group }) => mayLackKey(group))
       .map(({ source }) => sql`(select pg_catalog.count(*) from ${source}) is not null`))
@@ -171,7 +171,7 @@ function buildGroupUpdate (
     where ${join([...matches, ...conditions], AND)}`
 }
 
-function isSingle ({ groups }: Pick<BulkUpdateNode, 'groups'>): boolean {
+function isSingle (groups: BulkUpdateNode['groups']): boolean {
   return groups.length === 1 && groups[0]?.positions.length === 1
 }
 
@@ -225,7 +225,7 @@ function checkDistinct (
   rows: readonly Fragment[],
   number: Fragment
 ): readonly Fragment[] {
-  if (isSingle({ groups })) return []
+  if (isSingle(groups)) return []
   const [group] = groups as readonly [BulkUpdateGroup, ...BulkUpdateGroup[]]
   const keys = join(keysOf(group).map(({ name }) => identifier(name)))
   const all = join(
