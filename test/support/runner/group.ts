@@ -6,8 +6,8 @@ import { registerHooks } from 'node:module'
 import { pathToFileURL } from 'node:url'
 import tap, { type Test } from 'tap'
 
-/** The limit of .taprc for a file. */
-const TIMEOUT = 300_000
+/** The limit of .taprc for a file, which tap passes on in seconds. */
+const TIMEOUT = Number(process.env['TAP_TIMEOUT']) * 1000
 
 /** Runs test files one after the other. What each imports as `tap` is the test of the file. */
 export async function runFiles (files: readonly string[]): Promise<void> {

@@ -107,11 +107,8 @@ function watch (
       if (String(reason).startsWith('filter')) return
       // Some names repeat the reason.
       const test = fullname.replace(` (skipped: ${reason})`, '')
-      omissions.push(
-        `${isGroup ? test.replace(/^\S+ > /, '') : test}: ${
-          reason === true ? 'no reason given' : reason
-        }`
-      )
+      const place = isGroup ? test.replace(/^\S+ > /, '') : test
+      omissions.push(`${place}: ${reason === true ? 'no reason given' : reason}`)
     })
   }
   parser.on('complete', ({ plan }) => {
